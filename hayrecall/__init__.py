@@ -1,0 +1,3 @@
+"""Chat over an organization's documents that remembers people."""
+
+__version__ = "0.1.0"
