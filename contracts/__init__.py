@@ -1,0 +1,1 @@
+"""Shapes that the server and the writer agree on; imports no service's client."""
