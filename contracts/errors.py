@@ -2,7 +2,7 @@
 Every error of our own; its branch decides what happens.
 
 HayrecallError                      a PipelineRuntimeError, so Haystack passes it on unwrapped
-├── Refusal                         chat: a normal answer in the user's language, with an outcome
+├── RefusalError                    chat: a normal answer in the user's language, with an outcome
 │   ├── InputTooLargeError          input_too_large
 │   ├── EmptyCondensationError      condensation_empty
 │   ├── FewShotRejectedError        few_shot_rejected
@@ -53,7 +53,7 @@ class HayrecallError(PipelineRuntimeError):
         super().__init__(component_name=None, component_type=None, message=message)
 
 
-class Refusal(HayrecallError):
+class RefusalError(HayrecallError):
     """The assistant does not answer this turn, and says so in the user's language."""
 
     outcome: ClassVar[Outcome]
@@ -71,25 +71,25 @@ class Refusal(HayrecallError):
         self.question = question
 
 
-class InputTooLargeError(Refusal):
+class InputTooLargeError(RefusalError):
     """The last user turn does not fit the model beside the pipeline's own prompts."""
 
     outcome = "input_too_large"
 
 
-class EmptyCondensationError(Refusal):
+class EmptyCondensationError(RefusalError):
     """The condenser gave no question; there is no falling back to the raw message."""
 
     outcome = "condensation_empty"
 
 
-class FewShotRejectedError(Refusal):
+class FewShotRejectedError(RefusalError):
     """The few-shot guard found that this assistant is not meant to answer the question."""
 
     outcome = "few_shot_rejected"
 
 
-class NoAccessibleKnowledgeError(Refusal):
+class NoAccessibleKnowledgeError(RefusalError):
     """The collection holds documents, and this user may read none of them."""
 
     outcome = "no_accessible_knowledge"

@@ -4,12 +4,21 @@ from datetime import datetime
 from typing import Annotated, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from contracts.errors import PayloadError
 from contracts.turn import Locale
 
-VERSION = 1
+VERSION: Literal[1] = 1
 
 
 def _not_blank(text: str) -> str:
@@ -130,6 +139,11 @@ class WritePlan(_Payload):
     decisions: tuple[Decision, ...]
 
 
+_QUEUED: TypeAdapter[ConversationTurn | EraseOrder] = TypeAdapter(
+    Annotated[ConversationTurn | EraseOrder, Field(discriminator="kind")]
+)
+
+
 def read_turn(body: bytes | str) -> ConversationTurn | EraseOrder:
     """
     Read a message body of the turns stream.
@@ -138,15 +152,11 @@ def read_turn(body: bytes | str) -> ConversationTurn | EraseOrder:
     :returns: The turn, or the erase order that stands for it.
     :raises PayloadError: If it is no valid payload of a known version; the message names fields, never their content.
     """
-    model = (
-        EraseOrder if b'"kind":"erase"' in (body if isinstance(body, bytes) else body.encode()) else ConversationTurn
-    )
     try:
-        return model.model_validate_json(body)
+        return _QUEUED.validate_json(body)
     except ValidationError as error:
-        places = ", ".join(
-            f"{'.'.join(str(part) for part in detail['loc']) or 'body'}: {detail['type']}"
-            for detail in error.errors()[:5]
+        faults = (
+            f"{'.'.join(str(part) for part in fault['loc']) or 'body'}: {fault['type']}" for fault in error.errors()
         )
-        msg = f"not a valid {model.__name__} of version {VERSION} ({places})"
+        msg = f"not a queued turn of version {VERSION} ({', '.join(list(faults)[:5])})"
         raise PayloadError(msg) from None

@@ -23,9 +23,7 @@ class Settings(BaseSettings):
     answer_model: str = Field("local", description="Model that writes the answers")
     task_model: str | None = Field(None, description="Model for condensing, guards and titles; default: answer model")
     memory_model: str | None = Field(None, description="Model that extracts memories; default: answer model")
-    model_window_tokens: int | None = Field(
-        None, gt=0, description="Narrowest context window of the models; unset: unknown"
-    )
+    model_window_tokens: int | None = Field(None, gt=0, description="Narrowest context window of the models")
     embedding_base_url: str | None = Field(None, description="OpenAI-compatible embedding endpoint, with /v1")
     embedding_api_key: SecretStr | None = Field(None, description="Key for it, if it needs one")
     embedding_model: str = Field("multilingual-e5-small", description="Embedding model")
@@ -39,9 +37,7 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address to listen on")
     port: int = Field(1416, ge=0, le=65535, description="Port to listen on; 0 = any free one")
     api_keys_file: Path | None = Field(None, description="File of hashed API keys; default: DATA_DIR/api_keys.json")
-    openwebui_jwt_secret: SecretStr | None = Field(
-        None, description="Secret shared with Open WebUI for X-OpenWebUI-User-Jwt"
-    )
+    openwebui_jwt_secret: SecretStr | None = Field(None, description="Secret that Open WebUI signs user tokens with")
     link_secret: SecretStr | None = Field(None, description="Secret that signs links; default: made once in DATA_DIR")
     public_url: str | None = Field(None, description="Address under which people reach this server, for links")
     max_input_tokens: int = Field(128_000, gt=0, description="Ceiling on the tokens of one model input")
