@@ -1,0 +1,5 @@
+"""`python -m hayrecall` is the `hayrecall` command."""
+
+from hayrecall.cli.app import main
+
+main()
