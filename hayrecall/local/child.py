@@ -57,7 +57,17 @@ class Child(ABC):
         """Give the exit code once it has ended (negative: the signal)."""
         return self._process.poll() if self._process is not None else None
 
-    def start(self) -> None:
+    def start(self, timeout_seconds: float = 30) -> Self:
+        """
+        Start the process and wait until it can be used.
+
+        :param timeout_seconds: How long that may take.
+        :raises PartFailedError: If it does not become ready.
+        """
+        self.launch()
+        return self.wait_ready(timeout_seconds)
+
+    def launch(self) -> None:
         """Start the process and return at once; see `wait_ready`."""
         command = self._prepare()
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -143,8 +153,7 @@ class Child(ABC):
 
     def __enter__(self) -> Self:
         """Start it and wait until it is ready."""
-        self.start()
-        return self.wait_ready()
+        return self.start()
 
     def __exit__(self, *_: object) -> None:
         """Stop it."""

@@ -19,7 +19,7 @@ def start_cluster(size: int, directory: Path, *, timeout_seconds: float = 30) ->
     """
     Run a cluster for the time of a `with` block.
 
-    Any server of it may be killed and started again (`kill`, then `start` and `wait_ready`): it keeps its address.
+    Any server of it may be killed and started again (`kill`, then `start`): it keeps its address.
 
     :param size: Number of servers; 3 for streams with three replicas.
     :param directory: Folder for all stores.
@@ -42,7 +42,7 @@ def start_cluster(size: int, directory: Path, *, timeout_seconds: float = 30) ->
     with ExitStack() as running:
         for server in servers:
             running.callback(server.stop)
-            server.start()
+            server.launch()
         for server in servers:
             server.wait_ready(timeout_seconds)
         _wait_for_leader(servers, timeout_seconds)

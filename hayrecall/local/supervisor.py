@@ -37,7 +37,7 @@ class Supervisor:
         """Start the parts and return at once."""
         for part in parts:
             self._watched.append(_Watched(part, time.monotonic()))
-            part.start()
+            part.launch()
 
     def wait_ready(self, parts: Sequence[Child], *, timeout_seconds: float) -> None:
         """
@@ -79,7 +79,7 @@ class Supervisor:
             elif now >= watched.restart_at:
                 watched.restart_at = None
                 watched.started_at = now
-                watched.child.start()
+                watched.child.launch()
 
     def stop(self, *, timeout_seconds: float) -> None:
         """

@@ -57,7 +57,6 @@ async def test_a_killed_server_comes_back_at_its_address_with_every_confirmed_me
 
         server.kill()
         server.start()
-        server.wait_ready()
 
         assert server.url == address
         assert await stored_messages(server.url) == 1
@@ -91,7 +90,7 @@ def test_a_port_in_use_is_told_with_the_servers_own_words(tmp_path):
     with NatsServer(tmp_path / "one") as one:
         taken = NatsServer(tmp_path / "two", port=one.port)
         with pytest.raises(PartFailedError, match="address already in use"):
-            taken.__enter__()
+            taken.start()
         taken.stop()
 
 
@@ -108,7 +107,7 @@ def test_a_client_without_the_token_is_turned_away(tmp_path):
 def test_the_server_goes_down_with_a_parent_that_is_killed(tmp_path):
     code = (
         "import sys, time; from pathlib import Path; from hayrecall.local.nats_server import NatsServer\n"
-        "server = NatsServer(Path(sys.argv[1])); server.__enter__(); print(server.pid, flush=True); time.sleep(60)"
+        "server = NatsServer(Path(sys.argv[1])); server.start(); print(server.pid, flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "nats")], stdout=subprocess.PIPE)
     with parent:
