@@ -1,6 +1,7 @@
-"""Load a pipeline's YAML file, strictly: what Haystack would accept silently or refuse without a place is named here."""
+"""Load a pipeline's YAML file, strictly: what Haystack would accept silently is refused here, with its line."""
 
 import inspect
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_type_hints
@@ -15,6 +16,9 @@ from contracts.errors import ConfigurationError
 from contracts.manifest import PipelineEntry
 from contracts.strict_yaml import Place, YamlFile
 
+# Faults of types that a YAML cannot write down: nested objects, dataclasses, callables.
+_CODE_ONLY = {"is_instance_of", "callable_type", "dataclass_type", "model_type", "tuple_type", "set_type"}
+_COMPONENT_KEYS = {"type", "init_parameters"}
 _KEYS = ("components", "connections", "inputs", "outputs", "max_runs_per_component")
 
 
@@ -100,11 +104,8 @@ def _component(file: YamlFile, content: Any, place: Place) -> Any:
     except ConfigurationError as error:
         raise file.error(str(error), *place) from error
     except (DeserializationError, PipelineError, ValueError, TypeError) as error:
-        cause = _root(error)
-        raise file.error(f"`{place[-1]}`: {cause}", *place) from error
-
-
-_COMPONENT_KEYS = {"type", "init_parameters"}
+        msg = f"`{place[-1]}`: {_root(error)}"
+        raise file.error(msg, *place) from error
 
 
 def _root(error: BaseException) -> str:
@@ -122,7 +123,8 @@ def _check(file: YamlFile, content: dict[str, Any], place: Place) -> type[object
         msg = f"`{path}` cannot be loaded ({_root(error)}); check the module path and the class name"
         raise file.error(msg, *place, "type") from error
     parameters = content.get("init_parameters") or {}
-    signature = inspect.signature(cls).parameters
+    # Of the method: the signature of a component's class is that of its metaclass, `(*args, **kwargs)`.
+    signature = dict(list(inspect.signature(cls.__init__).parameters.items())[1:])
     hints = get_type_hints(cls.__init__)
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.values()):
         for name in parameters:
@@ -135,11 +137,21 @@ def _check(file: YamlFile, content: dict[str, Any], place: Place) -> type[object
             raise file.error(msg, *place)
     for name, value in parameters.items():
         inner = (*place, "init_parameters", name)
-        if isinstance(value, dict) and isinstance(value.get("type"), str) and "." in value["type"]:
+        if isinstance(value, dict) and value.get("type") == "env_var":
+            _check_secret(file, value, inner)
+        elif isinstance(value, dict) and "." in str(value.get("type")):
             _check(file, value, inner)
         elif not isinstance(value, dict) and name in hints:
             _check_type(file, value, hints[name], inner)
     return cls
+
+
+def _check_secret(file: YamlFile, value: dict[str, Any], place: Place) -> None:
+    """Refuse at start what Haystack would only miss at the first request."""
+    names = value.get("env_vars") or []
+    if value.get("strict", True) and not any(os.environ.get(name) for name in names):
+        msg = f"`{place[-1]}` needs the environment variable {' or '.join(names)}; set it, or write `strict: false`"
+        raise file.error(msg, *place)
 
 
 def _variable(parameter: inspect.Parameter) -> bool:
@@ -159,9 +171,6 @@ def _check_type(file: YamlFile, value: Any, hint: Any, place: Place) -> None:
             return
         msg = f"`{place[-1]}` is {value!r}: {error.errors()[0]['msg']}"
         raise file.error(msg, *place) from error
-
-
-_CODE_ONLY = {"is_instance_of", "callable_type", "dataclass_type", "model_type", "tuple_type", "set_type"}
 
 
 def _connect(pipeline: Pipeline, file: YamlFile, connection: Any, index: int) -> None:

@@ -19,6 +19,7 @@ HayrecallError                      a PipelineRuntimeError, so Haystack passes i
 ├── PoisonError                     writer: dead-lettered at once
 │   └── PayloadError
 ├── ErasedError                     writer: the user erased everything meanwhile: acknowledged, nothing stays
+├── StaleMemoryError                memory API: 412, the memory changed since it was read
 └── ConfigurationError              start: a sentence and exit code 2
 """
 
@@ -141,6 +142,10 @@ class PayloadError(PoisonError):
 
 class ErasedError(HayrecallError):
     """The user erased their memory after this turn was said."""
+
+
+class StaleMemoryError(HayrecallError):
+    """The memory to edit is not, or no longer, the version that the caller read."""
 
 
 class ConfigurationError(HayrecallError):

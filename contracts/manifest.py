@@ -98,9 +98,8 @@ class Manifest:
         source = YamlFile(settings.manifest)
         base = settings.manifest.parent
         known = {f"settings.{name}": value for name, value in _plain(settings).items()}
-        filled = source.substituted(known | {name: f"${{{name}}}" for name in source.references() - known.keys()})
         try:
-            content = _Content.model_validate(filled.data)
+            content = _Content.model_validate(source.substituted(known).data)
         except ValidationError as error:
             raise _first(error, source) from None
         entries = {}
