@@ -1,0 +1,126 @@
+"""A prompt in four languages, one file each."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from haystack.dataclasses import ChatMessage
+from haystack.utils.jinja2_chat_extension import ChatMessageExtension
+from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from contracts.errors import ConfigurationError
+from contracts.turn import LOCALES, Locale
+
+SUFFIX = ".jinja"
+
+
+class LocalePrompt:
+    """
+    Renders a prompt in the language of the turn.
+
+    A folder holds `de.jinja`, `fr.jinja`, `it.jinja` and `en.jinja` with the same variables, written as Haystack's
+    `ChatPromptBuilder` takes them: `{% message role="system" %}…{% endmessage %}` and `{% insert messages %}`, or plain
+    text. Templates are sandboxed, and values are never rendered: `{{`, `{% message %}` and special tokens in them are
+    plain text.
+
+    ### Usage example
+
+    ```python
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from components.locale_prompt import LocalePrompt
+
+    with TemporaryDirectory() as folder:
+        for locale in ("de", "fr", "it", "en"):
+            Path(folder, f"{locale}.jinja").write_text('{% message role="user" %}{{ question }}{% endmessage %}')
+        prompt = LocalePrompt(folder)
+
+    assert prompt.messages("en", question="What is {{ 7 * 7 }}?")[0].text == "What is {{ 7 * 7 }}?"
+    ```
+    """
+
+    def __init__(self, prompt_dir: str | Path) -> None:
+        """
+        Load and compile the four templates.
+
+        :param prompt_dir: Folder of one prompt.
+        :raises ConfigurationError: If a locale is missing, the folder holds something else, a template has an error or
+            its variables differ from the others'.
+        """
+        self.prompt_dir = Path(prompt_dir)
+        self._environment = ImmutableSandboxedEnvironment(
+            extensions=[ChatMessageExtension], undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        )
+        self._sources = self._read()
+        self._templates = {locale: self._compile(locale, source) for locale, source in self._sources.items()}
+        self.variables = self._common_variables()
+
+    @property
+    def sources(self) -> dict[Locale, str]:
+        """The templates' text by locale; its length bounds what a prompt adds to a model input."""
+        return dict(self._sources)
+
+    def text(self, locale: Locale, **values: Any) -> str:
+        """
+        Render a template of plain text.
+
+        :param locale: Language.
+        :param values: All variables of the template.
+        :returns: The text, without blanks around it.
+        """
+        return self._templates[locale].render(values).strip()
+
+    def messages(self, locale: Locale, **values: Any) -> list[ChatMessage]:
+        """
+        Render a template of `{% message %}` and `{% insert %}` tags.
+
+        :param locale: Language.
+        :param values: All variables of the template.
+        :returns: The chat messages.
+        """
+        lines = self._templates[locale].render(values).splitlines()
+        return [ChatMessage.from_dict(json.loads(line)) for line in lines if line.strip()]
+
+    def _read(self) -> dict[Locale, str]:
+        if not self.prompt_dir.is_dir():
+            msg = f"{self.prompt_dir}: no such prompt folder"
+            raise ConfigurationError(msg)
+        found = {path.name for path in self.prompt_dir.iterdir() if not path.name.startswith(".")}
+        wanted = {locale + SUFFIX for locale in LOCALES}
+        if missing := sorted(wanted - found):
+            msg = f"{self.prompt_dir}: {', '.join(missing)} missing; a prompt exists in every locale"
+            raise ConfigurationError(msg)
+        if extra := sorted(found - wanted):
+            msg = f"{self.prompt_dir}: holds {', '.join(extra)} beside the four locales; remove it"
+            raise ConfigurationError(msg)
+        return {locale: self._path(locale).read_text(encoding="utf-8") for locale in LOCALES}
+
+    def _compile(self, locale: Locale, source: str) -> Template:
+        try:
+            return self._environment.from_string(source)
+        except TemplateSyntaxError as error:
+            msg = f"{self._path(locale)}:{error.lineno}: {error.message}"
+            raise ConfigurationError(msg) from None
+        except TemplateError as error:
+            msg = f"{self._path(locale)}: {error.message}"
+            raise ConfigurationError(msg) from None
+
+    def _common_variables(self) -> frozenset[str]:
+        used = {
+            locale: meta.find_undeclared_variables(self._environment.parse(source))
+            for locale, source in self._sources.items()
+        }
+        first = used[LOCALES[0]]
+        for locale in LOCALES[1:]:
+            if different := sorted(first ^ used[locale]):
+                msg = (
+                    f"{self._path(locale)}: uses other variables than {LOCALES[0]}{SUFFIX} ({', '.join(different)}); "
+                    "a prompt has the same variables in every locale"
+                )
+                raise ConfigurationError(msg)
+        return frozenset(first)
+
+    def _path(self, locale: Locale) -> Path:
+        return self.prompt_dir / f"{locale}{SUFFIX}"
