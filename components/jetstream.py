@@ -1,0 +1,316 @@
+"""The connection to NATS JetStream, and the calls that its client library does not wrap; nothing else imports nats."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import nats
+import nats.errors
+import nats.js.errors
+from haystack import logging
+from nats.aio.client import Client
+
+from components.stored_message import StoredMessage
+from contracts.errors import QueueUnavailableError
+from contracts.queue import TURNS_MAX_BYTES, TURNS_STREAM, stream_configs
+
+logger = logging.getLogger(__name__)
+
+_CALL_SECONDS = 5.0
+_PROBE_SECONDS = 1.0
+_PROBE_PAUSE_SECONDS = 0.2
+_BATCH_MESSAGES = 1000
+_EXISTS_DIFFERENTLY = 10058  # stream name already in use with a different configuration
+_GONE = (10037, 10043, 10057)  # no message found, sequence not found, message not found
+
+
+class JetStreamConnection:
+    """
+    One connection to NATS that never gives up, never buffers, and knows when asking is no use.
+
+    A call that NATS leaves unanswered trips a breaker: until NATS answers a probe, calls fail at once instead of making
+    every turn wait. The streams and buckets of the queue are created, or brought up to date, at each (re)connection.
+    Every outage is raised as `QueueUnavailableError`.
+    """
+
+    def __init__(self, url: str, *, replicas: int = 1, turns_max_bytes: int = TURNS_MAX_BYTES) -> None:
+        """
+        Remember where NATS is; nothing is opened here.
+
+        :param url: Address; several, separated by commas, for a cluster.
+        :param replicas: Copies of each stream; 3 in a three-node cluster.
+        :param turns_max_bytes: Most that the stream of turns may hold.
+        """
+        self.url = url
+        self.replicas = replicas
+        self.turns_max_bytes = turns_max_bytes
+        self._client = Client()
+        self._available = asyncio.Event()
+        self._suspect = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._complaint = ""
+
+    async def open(self, *, patience_seconds: float = 2.0) -> bool:
+        """
+        Start connecting, and keep at it in the background for as long as it takes.
+
+        :param patience_seconds: How long to wait for the first connection.
+        :returns: Whether NATS is available by then.
+        """
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep(), name="jetstream-keeper")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._available.wait(), patience_seconds)
+        return self.is_available
+
+    async def close(self) -> None:
+        """Stop connecting and close."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+            self._keeper = None
+        self._available.clear()
+        # A frozen server never answers the last flush.
+        with contextlib.suppress(TimeoutError, nats.errors.Error):
+            await asyncio.wait_for(self._client.close(), 1)
+
+    @property
+    def is_available(self) -> bool:
+        """Whether NATS is connected and answered last time."""
+        return bool(self._client.is_connected) and self._available.is_set()
+
+    async def wait_available(self) -> None:
+        """Wait until NATS answers."""
+        await self._available.wait()
+
+    # --- streams -----------------------------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        subject: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_seconds: float = _CALL_SECONDS,
+    ) -> dict[str, Any]:
+        """
+        Publish to a stream and wait until it is stored.
+
+        :param headers: Values must hold no line break; NATS would make it a space.
+        :param timeout_seconds: Longest wait; after it, the message may still arrive: publish again with the same id.
+        :returns: NATS's acknowledgement: `stream`, `seq`, and `duplicate` if the message id was known.
+        :raises QueueUnavailableError: If it was not confirmed.
+        """
+        async with self._asking("store a message"):
+            answer = await self._client.request(
+                subject, body, timeout=timeout_seconds, headers=dict(headers) if headers else None
+            )
+            return _checked(json.loads(answer.data))
+
+    async def read_subject(
+        self,
+        stream: str,
+        subject: str,
+        *,
+        limit: int,
+        first_sequence: int = 1,
+        timeout_seconds: float = _CALL_SECONDS,
+    ) -> list[StoredMessage]:
+        """
+        Read what a stream keeps under a subject, without a consumer and in one round trip a thousand.
+
+        :param subject: May hold wildcards.
+        :param limit: Most messages to read.
+        :param first_sequence: Where to begin.
+        :returns: Messages in the order of the stream.
+        :raises QueueUnavailableError: If NATS did not answer.
+        """
+        found: list[StoredMessage] = []
+        async with self._asking("read messages"), asyncio.timeout(timeout_seconds):
+            inbox = self._client.new_inbox()
+            replies = await self._client.subscribe(inbox)
+            try:
+                more = True
+                while more and len(found) < limit:
+                    batch = min(limit - len(found), _BATCH_MESSAGES)
+                    request = {"seq": first_sequence, "next_by_subj": subject, "batch": batch}
+                    await self._client.publish(f"$JS.API.DIRECT.GET.{stream}", json.dumps(request).encode(), inbox)
+                    reply = await replies.next_msg(timeout_seconds)
+                    while "Status" not in (reply.headers or {}):
+                        found.append(StoredMessage.from_direct_get(reply.headers, reply.data))
+                        reply = await replies.next_msg(timeout_seconds)
+                    more = reply.headers.get("Nats-Num-Pending", "0") != "0"
+                    first_sequence = found[-1].sequence + 1 if found else first_sequence
+            finally:
+                with contextlib.suppress(nats.errors.Error):
+                    await replies.unsubscribe()
+        return found
+
+    async def read_message(
+        self, stream: str, *, sequence: int = 0, last_of: str = "", timeout_seconds: float = _CALL_SECONDS
+    ) -> StoredMessage | None:
+        """
+        Read one message from the stream's leader: never older than the last one confirmed.
+
+        :param sequence: Which one; or
+        :param last_of: the last one under this subject.
+        :returns: The message; None if the stream does not keep it.
+        """
+        request = {"last_by_subj": last_of} if last_of else {"seq": sequence}
+        try:
+            answer = await self.call(f"STREAM.MSG.GET.{stream}", request, timeout_seconds=timeout_seconds)
+        except RefusedError as refusal:
+            if refusal.code in _GONE:
+                return None
+            raise
+        return StoredMessage.from_api(answer["message"])
+
+    async def delete_message(self, stream: str, sequence: int, *, scrub: bool = False) -> bool:
+        """
+        Delete one message.
+
+        :param scrub: Overwrite its bytes on disk as well: rewrites a file under the stream's lock, so only for erasing.
+        :returns: Whether it was there.
+        """
+        try:
+            await self.call(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence, "no_erase": not scrub})
+        except RefusedError as refusal:
+            if refusal.code in _GONE:
+                return False
+            raise
+        return True
+
+    async def purge(self, stream: str, subject: str) -> int:
+        """
+        Drop everything that a stream keeps under a subject.
+
+        :param subject: May hold wildcards; never empty, which would drop everything.
+        :returns: How many messages went.
+        """
+        return int((await self.call(f"STREAM.PURGE.{stream}", {"filter": subject}))["purged"])
+
+    async def stream_info(self, stream: str) -> dict[str, Any]:
+        """Give NATS's own account of a stream: `config`, `state` (`messages`, `bytes`, `first_ts`, …), `cluster`."""
+        return await self.call(f"STREAM.INFO.{stream}", {})
+
+    async def subjects(self, stream: str, pattern: str) -> list[str]:
+        """List the subjects of a stream that hold messages."""
+        found: list[str] = []
+        while True:
+            request = {"subjects_filter": pattern, "offset": len(found)}
+            page = (await self.call(f"STREAM.INFO.{stream}", request))["state"].get("subjects") or {}
+            found += page
+            if len(page) < 100_000:  # the size of NATS's pages  # noqa: PLR2004
+                return found
+
+    # --- the API of NATS ---------------------------------------------------------------------------------------------
+
+    async def call(
+        self, operation: str, request: Mapping[str, Any], *, timeout_seconds: float = _CALL_SECONDS
+    ) -> dict[str, Any]:
+        """
+        Call `$JS.API.<operation>`.
+
+        :returns: The answer.
+        :raises QueueUnavailableError: If NATS does not answer, or refuses.
+        """
+        async with self._asking(operation):
+            return await self._request(operation, request, timeout_seconds)
+
+    async def _request(self, operation: str, request: Mapping[str, Any], timeout_seconds: float) -> dict[str, Any]:
+        answer = await self._client.request(
+            f"$JS.API.{operation}", json.dumps(request).encode(), timeout=timeout_seconds
+        )
+        return _checked(json.loads(answer.data))
+
+    @contextlib.asynccontextmanager
+    async def _asking(self, action: str) -> AsyncIterator[None]:
+        if not self.is_available:
+            msg = f"NATS at {_without_secret(self.url)} is not available"
+            raise QueueUnavailableError(msg)
+        try:
+            yield
+        except TimeoutError as error:
+            self._doubt()
+            msg = f"NATS did not answer in time ({action})"
+            raise QueueUnavailableError(msg) from error
+        except (nats.errors.Error, OSError) as error:
+            msg = f"NATS failed ({action}): {error!r}"
+            raise QueueUnavailableError(msg) from error
+
+    # --- staying connected -------------------------------------------------------------------------------------------
+
+    async def _keep(self) -> None:
+        await self._client.connect(
+            servers=[address.strip() for address in self.url.split(",")],
+            name="hayrecall",
+            connect_timeout=2,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.2,
+            ping_interval=20,
+            pending_size=0,  # a buffered message would be sent after its caller has put it into the outbox
+            disconnected_cb=self._on_disconnect,
+            error_cb=self._complain,
+        )
+        self._suspect.set()
+        while True:
+            await self._suspect.wait()
+            try:
+                await self._probe()
+            except (nats.errors.Error, OSError, TimeoutError, RefusedError) as error:
+                await self._complain(error)
+                await asyncio.sleep(_PROBE_PAUSE_SECONDS)
+                continue
+            self._complaint = ""
+            self._suspect.clear()
+            self._available.set()
+
+    async def _probe(self) -> None:
+        for config in stream_configs(replicas=self.replicas, turns_max_bytes=self.turns_max_bytes):
+            try:
+                await self._request(f"STREAM.CREATE.{config['name']}", config, _CALL_SECONDS)
+            except RefusedError as refusal:
+                if refusal.code != _EXISTS_DIFFERENTLY:
+                    raise
+                await self._request(f"STREAM.UPDATE.{config['name']}", config, _CALL_SECONDS)
+        await self._request(f"STREAM.INFO.{TURNS_STREAM}", {}, _PROBE_SECONDS)
+
+    def _doubt(self) -> None:
+        self._available.clear()
+        self._suspect.set()
+
+    async def _on_disconnect(self) -> None:
+        self._doubt()
+
+    async def _complain(self, error: Exception) -> None:
+        if (complaint := repr(error)) != self._complaint:  # tried again five times a second: said once
+            self._complaint = complaint
+            logger.warning(
+                "NATS at {url} is not usable, trying on: {error}", url=_without_secret(self.url), error=complaint
+            )
+
+
+class RefusedError(QueueUnavailableError):
+    """NATS answered, with an error of its API."""
+
+    def __init__(self, code: int, description: str) -> None:
+        """
+        Keep the code.
+
+        :param code: NATS's own number of the error.
+        :param description: NATS's own words.
+        """
+        super().__init__(f"NATS refused: {description} ({code})")
+        self.code = code
+
+
+def _checked(answer: dict[str, Any]) -> dict[str, Any]:
+    if error := answer.get("error"):
+        raise RefusedError(error.get("err_code", error.get("code", 0)), error.get("description", ""))
+    return answer
+
+
+def _without_secret(url: str) -> str:
+    return ", ".join(address.rpartition("@")[2] for address in url.split(","))
