@@ -6,7 +6,11 @@ HayrecallError                      a PipelineRuntimeError, so Haystack passes i
 │   ├── InputTooLargeError          input_too_large
 │   ├── EmptyCondensationError      condensation_empty
 │   ├── FewShotRejectedError        few_shot_rejected
-│   └── NoAccessibleKnowledgeError  no_accessible_knowledge
+│   ├── NoAccessibleKnowledgeError  no_accessible_knowledge
+│   ├── ExpertConsentError          expert_consent: may the experts be asked?
+│   ├── ExpertPendingError          expert_pending: they were
+│   ├── ExpertDeclinedError         expert_declined: the user said no
+│   └── ExpertErroredError          expert_errored: they could not be reached
 ├── TransientError                  an outage. chat: 503; writer: tried again, without limit
 │   ├── ModelUnavailableError
 │   ├── EmbedderUnavailableError
@@ -94,6 +98,30 @@ class NoAccessibleKnowledgeError(RefusalError):
     """The collection holds documents, and this user may read none of them."""
 
     outcome = "no_accessible_knowledge"
+
+
+class ExpertConsentError(RefusalError):
+    """Documents and memories do not suffice; the user is asked whether the experts may be."""
+
+    outcome = "expert_consent"
+
+
+class ExpertPendingError(RefusalError):
+    """The experts have been asked; `reason` is the id of the question."""
+
+    outcome = "expert_pending"
+
+
+class ExpertDeclinedError(RefusalError):
+    """The user does not want the experts to be asked."""
+
+    outcome = "expert_declined"
+
+
+class ExpertErroredError(RefusalError):
+    """The experts' channel did not take the question; the user may say yes again."""
+
+    outcome = "expert_errored"
 
 
 class TransientError(HayrecallError):
