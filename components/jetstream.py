@@ -85,6 +85,11 @@ class JetStreamConnection:
         """Wait until NATS answers."""
         await self._available.wait()
 
+    @property
+    def client(self) -> Client:
+        """The client library's own connection, for subscriptions: they outlive reconnects."""
+        return self._client
+
     # --- streams -----------------------------------------------------------------------------------------------------
 
     async def publish(
