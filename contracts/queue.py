@@ -32,6 +32,14 @@ BODY_SIZE_HEADER = "Hayrecall-Body-Size"  # bytes
 BODY_DIGEST_HEADER = "Hayrecall-Body-Sha256"  # hex
 REPLAY_HEADER = "Hayrecall-Replay"  # stream sequence of the dead letter that this message replays
 
+# A dead letter is the message as it came (body, Hayrecall-* headers, traceparent), under `dead.<tenant>.<user>`, with:
+DEAD_REASON_HEADER = "Hayrecall-Dead-Reason"  # invalid | unreadable | rejected | killed | failed
+DEAD_ERROR_HEADER = "Hayrecall-Dead-Error"  # a sentence for an operator, without user text
+DEAD_ATTEMPTS_HEADER = "Hayrecall-Dead-Attempts"
+DEAD_AT_HEADER = "Hayrecall-Dead-At"  # RFC 3339
+DEAD_RUN_HEADER = "Hayrecall-Dead-Run"  # message id it was published under: the origin run's, also after a replay
+DEAD_SUBJECT_HEADER = "Hayrecall-Dead-Subject"  # where it was published, and where a replay goes
+
 
 def token(identifier: str) -> str:
     """
