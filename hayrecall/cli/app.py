@@ -1,0 +1,24 @@
+"""The `hayrecall` command: one module a command, each of which imports what it needs only when it runs."""
+
+import typer
+
+from hayrecall.cli import check, serve, up, writer
+from hayrecall.cli.sentences import Sentences
+
+app = typer.Typer(
+    name="hayrecall",
+    help="Chat over an organization's documents that remembers people.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(up.up)
+app.command()(serve.serve)
+app.command()(writer.writer)
+app.command()(check.check)
+
+
+def main() -> None:
+    """Run the command line."""
+    with Sentences():
+        app()

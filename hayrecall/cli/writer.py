@@ -1,0 +1,16 @@
+"""`hayrecall writer`."""
+
+
+def writer() -> None:
+    """
+    Run the memory writer only, against the NATS, Qdrant, embedder and models that the settings name.
+
+    Needs HAYRECALL_NATS_URL and HAYRECALL_QDRANT_URL. Prints `ready`. Any number may run at the same time.
+    """
+    from writer.process import run  # noqa: PLC0415
+
+    from hayrecall.local.environment import load_served_settings  # noqa: PLC0415
+
+    settings = load_served_settings("writer")
+
+    raise SystemExit(run(settings))

@@ -1,0 +1,22 @@
+"""What a start would refuse, said without starting."""
+
+from components.pipeline_file import load_pipeline
+from contracts.manifest import Manifest
+from contracts.settings import Settings
+
+
+def check() -> int:
+    """
+    Check settings, manifest and every pipeline file, and print what is served.
+
+    :returns: Exit code 0.
+    :raises ConfigurationError: If anything is wrong; the message names file, line and what to change.
+    """
+    settings = Settings.load()
+    manifest = Manifest.load(settings)
+    for entry in manifest.entries.values():
+        load_pipeline(entry)
+    print(f"{settings.manifest}: all {len(manifest.entries)} pipelines are valid")  # noqa: T201 - what the command is for
+    for name, entry in manifest.served().items():
+        print(f"  {name}: {entry.file}")  # noqa: T201
+    return 0
