@@ -1,0 +1,176 @@
+"""Find the passages that a question is about, among those that the asking person may read."""
+
+import asyncio
+from typing import Any
+
+from haystack import Document, component
+from haystack.components.embedders import OpenAITextEmbedder
+
+from components.document_access import in_tenant, readable_by
+from components.document_index import DocumentIndex
+from components.embedding_call import embed
+from components.fail_open import fail_open
+from components.fusion import fuse
+from components.language import detect_locale
+from components.sparse_encoder import encode_question
+from contracts.errors import EmbedderUnavailableError, NoAccessibleKnowledgeError
+from contracts.turn import TurnContext, Vector
+
+
+@component
+class DocumentRetriever:
+    """
+    Searches the documents by meaning and by words, within tenant and groups, and joins both orders.
+
+    The condensed question is what is searched with, never a client's message. Without an embedding the words alone
+    decide; the weight of the words and the number of candidates are settings.
+
+    ### Usage example
+
+    ```python
+    from haystack.components.embedders import OpenAITextEmbedder
+    from haystack.utils import Secret
+
+    from components.document_index import DocumentIndex
+    from components.document_retriever import DocumentRetriever
+
+    retriever = DocumentRetriever(
+        DocumentIndex("http://127.0.0.1:6333"),
+        embedder=OpenAITextEmbedder(api_key=Secret.from_token("unused"), prefix="query: "),
+        top_k=5,
+    )
+    assert retriever.candidates >= retriever.top_k
+    ```
+    """
+
+    def __init__(
+        self,
+        document_index: DocumentIndex,
+        *,
+        embedder: OpenAITextEmbedder | None = None,
+        top_k: int = 8,
+        candidates: int = 50,
+        words_weight: float = 0.03,
+        hybrid: bool = True,
+        timeout_seconds: float = 5.0,
+    ) -> None:
+        """
+        Configure the retriever; nothing is opened here.
+
+        :param document_index: Where the passages are.
+        :param embedder: Embeds queries that come without a vector; None if there are none.
+        :param top_k: Most passages to return, at least 1.
+        :param candidates: Passages that each search finds before they are joined, at least `top_k`.
+        :param words_weight: What one point of BM25 counts against the whole spread of the cosines, at least 0.
+        :param hybrid: Search by words too; off, a question without embedding finds nothing.
+        :param timeout_seconds: Longest wait for the embedding of such a query, above 0.
+        :raises ValueError: If a number is out of range.
+        """
+        if not 1 <= top_k <= candidates or words_weight < 0 or timeout_seconds <= 0:
+            msg = (
+                "need 1 <= top_k <= candidates, words_weight >= 0 and timeout_seconds > 0, "
+                f"got {top_k=}, {candidates=}, {words_weight=} and {timeout_seconds=}"
+            )
+            raise ValueError(msg)
+        self.document_index = document_index
+        self.embedder = embedder
+        self.top_k = top_k
+        self.candidates = candidates
+        self.words_weight = words_weight
+        self.hybrid = hybrid
+        self.timeout_seconds = timeout_seconds
+
+    async def warm_up_async(self) -> None:
+        """Open the embedder's client; the index opens with the first search, so that a server starts without Qdrant."""
+        if self.embedder is not None:
+            await self.embedder.warm_up_async()
+
+    async def close_async(self) -> None:
+        """Close the clients."""
+        await self.document_index.close()
+        if self.embedder is not None:
+            await self.embedder.close_async()
+
+    @component.output_types(documents=list[Document])
+    def run(self, question: str, vector: Vector, turn: TurnContext) -> dict[str, Any]:
+        """
+        Refuse to block.
+
+        :param question: Not looked at.
+        :param vector: Not looked at.
+        :param turn: Not looked at.
+        :raises RuntimeError: Always.
+        """
+        msg = "DocumentRetriever only runs asynchronously; use Pipeline.run_async or Pipeline.stream"
+        raise RuntimeError(msg)
+
+    @component.output_types(documents=list[Document])
+    async def run_async(self, question: str, vector: Vector, turn: TurnContext) -> dict[str, Any]:
+        """
+        Search with the condensed question.
+
+        :param question: The condensed question.
+        :param vector: Its embedding; empty if the embedder could not be asked.
+        :param turn: Who asks.
+        :returns: `documents`: at most `top_k` passages, best first, `meta` with source, title, page and position. Empty
+            for a tenant without documents.
+        :raises NoAccessibleKnowledgeError: If there are documents, and none that this person may read.
+        :raises EmbedderUnavailableError: If there is no embedding, and no search by words either.
+        :raises StoreUnavailableError: If Qdrant does not answer.
+        """
+        documents = await self._search(question, vector, turn)
+        if not documents:
+            await self._refuse_if_locked_out(question, turn)
+        return {"documents": documents}
+
+    async def search(self, query: str, vector: Vector | None, turn: TurnContext) -> list[Document]:
+        """
+        Search with another query in the same turn.
+
+        :param query: A query of the model's own.
+        :param vector: Its embedding; None to have it embedded here.
+        :param turn: Who asks.
+        :returns: As `run_async`.
+        :raises EmbedderUnavailableError: As `run_async`.
+        :raises StoreUnavailableError: As `run_async`.
+        """
+        if vector is None:
+            vector = await fail_open("embed", self._embed(query), Vector(), timeout_seconds=self.timeout_seconds)
+        return await self._search(query, vector, turn)
+
+    async def _embed(self, query: str) -> Vector:
+        if self.embedder is None:
+            return Vector()
+        (values,) = await embed(self.embedder, [query], dimension=self.document_index.dimension)
+        return Vector(values)
+
+    async def _search(self, question: str, vector: Vector, turn: TurnContext) -> list[Document]:
+        if not vector and not self.hybrid:
+            msg = "there is no embedding of the question, and this pipeline does not search by words"
+            raise EmbedderUnavailableError(msg)
+        readable = readable_by(turn.tenant_id, turn.groups)
+        by_meaning, by_words = await asyncio.gather(
+            self._by_meaning(vector, readable), self._by_words(question, turn, readable)
+        )
+        return fuse(by_meaning, by_words, top_k=self.top_k, words_weight=self.words_weight)
+
+    async def _by_meaning(self, vector: Vector, readable: dict[str, Any]) -> list[Document]:
+        if not vector:
+            return []
+        return await self.document_index.search_by_meaning(vector, readable, top_k=self.candidates)
+
+    async def _by_words(self, question: str, turn: TurnContext, readable: dict[str, Any]) -> list[Document]:
+        if not self.hybrid:
+            return []
+        terms = encode_question(question, detect_locale(question, turn.locale))
+        return await self.document_index.search_by_words(terms, readable, top_k=self.candidates)
+
+    async def _refuse_if_locked_out(self, question: str, turn: TurnContext) -> None:
+        """Tell "nothing here is meant for you" from "nothing matches" and "there is nothing"."""
+        held, readable = await asyncio.gather(
+            self.document_index.count(in_tenant(turn.tenant_id)),
+            self.document_index.count(readable_by(turn.tenant_id, turn.groups)),
+        )
+        if held and not readable:
+            msg = "the collection holds documents, and the groups of this user may read none of them"
+            raise NoAccessibleKnowledgeError(msg, question=question)
