@@ -74,7 +74,7 @@ def _append_from_hub(model: ModelFile, partial: Path, hub: str, progress: Callab
                 os.truncate(partial, 0)
                 done = 0
             with partial.open("ab") as file:
-                for block in answer.iter_bytes(1024 * 1024):
+                for block in answer.iter_bytes():
                     file.write(block)
                     done += len(block)
                     progress(done)
