@@ -7,10 +7,9 @@ def writer() -> None:
 
     Needs HAYRECALL_NATS_URL and HAYRECALL_QDRANT_URL. Prints `ready`. Any number may run at the same time.
     """
-    from writer.process import run  # noqa: PLC0415
-
     from hayrecall.local.environment import load_served_settings  # noqa: PLC0415
 
     settings = load_served_settings("writer")
+    from writer.process import run  # noqa: PLC0415 - takes long, and is in vain when a setting is wrong
 
     raise SystemExit(run(settings))

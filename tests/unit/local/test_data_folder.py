@@ -1,0 +1,44 @@
+"""The data folder: worked in by one process, found by the commands beside it."""
+
+import json
+import stat
+
+import pytest
+
+from hayrecall.local.data_folder import DataFolder, RunningInstance
+from hayrecall.local.failures import FolderInUseError
+
+
+def test_a_running_instance_is_found_with_its_addresses_and_gone_after_it(tmp_path):
+    folder, other = DataFolder(tmp_path), DataFolder(tmp_path)
+    instance = RunningInstance(7, "http://127.0.0.1:1416", {"HAYRECALL_NATS_URL": "nats://secret@127.0.0.1:4222"})
+    with folder.locked():
+        assert other.running() is None
+        folder.announce(instance)
+        assert other.running() == instance
+        assert stat.S_IMODE(folder.run_file.stat().st_mode) == 0o600
+    assert other.running() is None
+    assert not folder.run_file.exists()
+
+
+def test_what_a_killed_instance_left_is_not_taken_for_a_running_one(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"pid": 7, "url": "http://127.0.0.1:1", "environment": {}}))
+    (tmp_path / "lock").write_text("7\n")
+    folder = DataFolder(tmp_path)
+    assert folder.running() is None
+    with folder.locked():
+        assert not folder.run_file.exists()
+
+
+def test_who_comes_second_is_told_who_is_there_and_where_it_answers(tmp_path):
+    folder = DataFolder(tmp_path)
+    with folder.locked():
+        folder.announce(RunningInstance(7, "http://127.0.0.1:1416", {}))
+        with (
+            pytest.raises(
+                FolderInUseError, match=r"in use by process \d+ \(Hayrecall answers at http://127.0.0.1:1416\)"
+            ),
+            DataFolder(tmp_path).locked(),
+        ):
+            pass
+        assert DataFolder(tmp_path).running() is not None
