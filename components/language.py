@@ -61,7 +61,8 @@ def _detector() -> LanguageDetector:
 
 async def load_languages() -> None:
     """Load the language models (2 s, 130 MB, once per process) without holding up the event loop."""
-    await asyncio.to_thread(_detector().detect_language_of, "Guten Tag")
+    if not _detector.cache_info().currsize:
+        await asyncio.to_thread(lambda: _detector().detect_language_of("Guten Tag"))
 
 
 def detect_locale(text: str, fallback: Locale) -> Locale:

@@ -1,6 +1,7 @@
 """A prompt in four languages, one file each."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -41,43 +42,49 @@ class LocalePrompt:
     ```
     """
 
-    def __init__(self, prompt_dir: str | Path) -> None:
+    def __init__(self, prompt_dir: str | Path, *, provides: Collection[str] | None = None) -> None:
         """
         Load and compile the four templates.
 
         :param prompt_dir: Folder of one prompt.
+        :param provides: The variables that a template may use, all or some of them; None for any.
         :raises ConfigurationError: If a locale is missing, the folder holds something else, a template has an error or
-            its variables differ from the others'.
+            uses a variable that is not provided, or not by all four.
         """
         self.prompt_dir = Path(prompt_dir)
         self._environment = ImmutableSandboxedEnvironment(
             extensions=[ChatMessageExtension], undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
         self._sources = self._read()
-        self._templates = {locale: self._compile(locale, source) for locale, source in self._sources.items()}
+        self._templates: dict[str, Template] = {
+            locale: self._compile(locale, source) for locale, source in self._sources.items()
+        }
         self.variables = self._common_variables()
+        if provides is not None and (unknown := sorted(self.variables - set(provides))):
+            msg = f"{self.prompt_dir}: uses {', '.join(unknown)}; here a prompt may use {', '.join(sorted(provides))}"
+            raise ConfigurationError(msg)
 
     @property
     def sources(self) -> dict[Locale, str]:
         """The templates' text by locale; its length bounds what a prompt adds to a model input."""
         return dict(self._sources)
 
-    def text(self, locale: Locale, **values: Any) -> str:
+    def text(self, locale: str, **values: Any) -> str:
         """
         Render a template of plain text.
 
         :param locale: Language.
-        :param values: All variables of the template.
+        :param values: The variables of the template.
         :returns: The text, without blanks around it.
         """
         return self._templates[locale].render(values).strip()
 
-    def messages(self, locale: Locale, **values: Any) -> list[ChatMessage]:
+    def messages(self, locale: str, **values: Any) -> list[ChatMessage]:
         """
         Render a template of `{% message %}` and `{% insert %}` tags.
 
         :param locale: Language.
-        :param values: All variables of the template.
+        :param values: The variables of the template.
         :returns: The chat messages.
         """
         lines = self._templates[locale].render(values).splitlines()

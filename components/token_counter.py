@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import as_file, files
@@ -19,6 +20,7 @@ FILE_TOKENS = 1_600
 
 _VOCABULARY = "tekken_240911.json"
 _CHUNK_CHARACTERS = 16_384  # bounds the tokenizer's work and memory on a text without any blank
+_LONGEST_TOKEN_CHARACTERS = 32
 _loading = threading.Lock()
 
 
@@ -76,6 +78,23 @@ class TekkenTokenCounter:
             if stop_after is not None and tokens > stop_after:
                 break
         return tokens
+
+    def cut(self, text: str, max_tokens: int) -> str:
+        """
+        Cut a text to a number of tokens, at the end of a word where there is one.
+
+        :param text: Any text.
+        :param max_tokens: Most tokens of the result.
+        :returns: The text itself if it is short enough, else its beginning.
+        """
+        if self.count_text(text, stop_after=max_tokens) <= max_tokens:
+            return text
+        # No token of prose is longer: what lies behind cannot be part of the result.
+        text = text[: max_tokens * _LONGEST_TOKEN_CHARACTERS]
+        length = bisect_right(range(1, len(text) + 1), max_tokens, key=lambda end: self.count_text(text[:end]))
+        words = text[:length].rsplit(maxsplit=1)
+        whole_words = words[0] if len(words) > 1 else text[:length]
+        return whole_words.rstrip()
 
     def count_message(self, message: ChatMessage, *, stop_after: int | None = None) -> int:
         """
