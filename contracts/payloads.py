@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from contracts.errors import PayloadError
-from contracts.turn import Locale
+from contracts.turn import Locale, TurnContext
 
 VERSION: Literal[1] = 1
 
@@ -26,6 +26,11 @@ def _not_blank(text: str) -> str:
         msg = "must not be blank"
         raise ValueError(msg)
     return text
+
+
+def _writable(text: str) -> str:
+    # A model may emit half of a surrogate pair, which UTF-8 cannot carry.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 NotBlank = Annotated[str, AfterValidator(_not_blank)]
@@ -77,6 +82,36 @@ class ConversationTurn(_Payload):
             msg = "messages must be the question (user) and, if there is one, the answer (assistant)"
             raise ValueError(msg)
         return self
+
+    @classmethod
+    def of(cls, context: TurnContext, question: str, answer: str | None = None) -> Self:
+        """
+        Make the payload of a turn.
+
+        :param context: Who said it, where and when; must have a user.
+        :param question: The condensed question.
+        :param answer: The answer; None or blank for a half turn.
+        :raises ValidationError: If there is no user, the question is blank, or an id cannot be written as UTF-8.
+        """
+        messages = [TurnMessage(role="user", content=_writable(question))]
+        if answer is not None and answer.strip():
+            messages.append(TurnMessage(role="assistant", content=_writable(answer)))
+        return cls.model_validate(
+            {
+                "run_id": context.run_id,
+                "tenant_id": context.tenant_id,
+                "user_id": context.user_id,
+                "messages": messages,
+                "agent": AgentIdentity(
+                    id=context.agent.id, name=context.agent.name, description=context.agent.description
+                ),
+                "locale": context.locale,
+                "said_at": context.said_at,
+                "time_zone": context.time_zone,
+                "thread_id": context.thread_id,
+                "message_id": context.message_id,
+            }
+        )
 
     @property
     def question(self) -> str:
