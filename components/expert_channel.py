@@ -118,7 +118,7 @@ class ExpertChannel:
         for expert in question.experts:
             claims = {"tenant": question.tenant_id, "question": str(question.id), "expert": expert}
             pages[expert] = (
-                f"{base}/experts/answer?token={quote(links.sign(LINK_PURPOSE, claims, seconds=seconds_left))}"
+                f"{base}/questions/answer?token={quote(links.sign(LINK_PURPOSE, claims, seconds=seconds_left))}"
             )
         deadline = f"{question.deadline:%Y-%m-%d %H:%M %Z}"
         title, until = self._prompt.text(question.locale, agent=question.agent.name, deadline=deadline).splitlines()

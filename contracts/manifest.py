@@ -11,7 +11,7 @@ from contracts.settings import Settings
 from contracts.strict_yaml import YamlFile
 from contracts.turn import Agent, Locale
 
-RunBy = Literal["server", "writer", "ingest"]
+RunBy = Literal["server", "writer", "ingest", "experts"]
 
 
 class _Entry(BaseModel):

@@ -1,7 +1,7 @@
 """Everything that differs between machines, from the environment (prefix `HAYRECALL_`) or a `.env` file."""
 
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -39,7 +39,15 @@ class Settings(BaseSettings):
     api_keys_file: Path | None = Field(None, description="File of hashed API keys; default: DATA_DIR/api_keys.json")
     openwebui_jwt_secret: SecretStr | None = Field(None, description="Secret that Open WebUI signs user tokens with")
     link_secret: SecretStr | None = Field(None, description="Secret that signs links; default: made once in DATA_DIR")
-    public_url: str | None = Field(None, description="Address under which people reach this server, for links")
+    public_url: str | None = Field(
+        None, description="Address under which people reach this server"
+    )
+    experts: list[str] = Field(default_factory=list, description="Names of those who answer, as a JSON list")
+    expert_webhook_kind: Literal["slack", "teams", "signed"] = Field(
+        "signed", description="Kind of the experts' webhook"
+    )
+    expert_webhook_url: SecretStr | None = Field(None, description="Webhook that tells the experts of a question")
+    expert_webhook_secret: SecretStr | None = Field(None, description="Key that signs what a `signed` webhook gets")
     max_input_tokens: int = Field(128_000, gt=0, description="Ceiling on the tokens of one model input")
     max_body_bytes: int = Field(20 * 1024 * 1024, gt=0, description="Largest request body; larger: 413")
     rate_limit_per_minute: int | None = Field(None, gt=0, description="Requests per key and minute; unset: no limit")
@@ -47,12 +55,22 @@ class Settings(BaseSettings):
     manifest: Path = Field(Path("pipelines.yaml"), description="The manifest of served pipelines")
     dead_letter_webhook: str | None = Field(None, description="URL that is told of each new dead letter")
     writer_concurrency: int = Field(16, gt=0, le=64, description="Turns that one writer handles at a time")
+    writer_port: int | None = Field(
+        None, ge=0, le=65535, description="Port for the writer's health and metrics; 0 = any free one; unset: none"
+    )
+    writer_max_attempts: int = Field(5, gt=0, description="Attempts at a turn that fails by its own fault")
+    writer_retry_seconds: tuple[float, ...] = Field(
+        (1, 5, 30, 60), min_length=1, description="Delays between attempts, as a JSON list; the last one repeats"
+    )
+    writer_ack_wait_seconds: float = Field(30, ge=1, description="Silence after which another writer gets the turn")
+    writer_grace_seconds: float = Field(20, ge=0, description="Time for turns in progress to finish at a stop")
     content_tracing: bool = Field(False, description="Put user text into traces; off unless you know why")
 
     @model_validator(mode="after")
-    def _models_default_to_the_answer_model(self) -> Self:
+    def _some_default_to_others(self) -> Self:
         object.__setattr__(self, "task_model", self.task_model or self.answer_model)
         object.__setattr__(self, "memory_model", self.memory_model or self.answer_model)
+        object.__setattr__(self, "public_url", self.public_url or f"http://{self.host}:{self.port}")
         object.__setattr__(self, "api_keys_file", self.api_keys_file or self.data_dir / "api_keys.json")
         return self
 
