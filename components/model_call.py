@@ -27,6 +27,22 @@ class AsyncChatGenerator(Protocol):
         """Answer the messages under the key `replies`."""
         ...
 
+    def to_dict(self) -> dict[str, Any]:
+        """Serialize."""
+        ...
+
+
+async def open_model(chat_generator: AsyncChatGenerator) -> None:
+    """Open a nested generator's client; a generator without one has nothing to open."""
+    if hasattr(chat_generator, "warm_up_async"):
+        await chat_generator.warm_up_async()
+
+
+async def close_model(chat_generator: AsyncChatGenerator) -> None:
+    """Close a nested generator's client."""
+    if hasattr(chat_generator, "close_async"):
+        await chat_generator.close_async()
+
 
 async def reply_text(
     chat_generator: AsyncChatGenerator,
