@@ -35,13 +35,14 @@ class JetStreamConnection:
     Every outage is raised as `QueueUnavailableError`.
     """
 
-    def __init__(self, url: str, *, replicas: int = 1, turns_max_bytes: int = TURNS_MAX_BYTES) -> None:
+    def __init__(self, url: str, *, replicas: int = 1, turns_max_bytes: int | None = None) -> None:
         """
         Remember where NATS is; nothing is opened here.
 
         :param url: Address; several, separated by commas, for a cluster.
         :param replicas: Copies of each stream; 3 in a three-node cluster.
-        :param turns_max_bytes: Most that the stream of turns may hold.
+        :param turns_max_bytes: Most that the stream of turns may hold; None = the default for a new stream, and for one
+            that is there, what it has.
         """
         self.url = url
         self.replicas = replicas
@@ -273,14 +274,21 @@ class JetStreamConnection:
             self._available.set()
 
     async def _probe(self) -> None:
-        for config in stream_configs(replicas=self.replicas, turns_max_bytes=self.turns_max_bytes):
+        wanted = stream_configs(replicas=self.replicas, turns_max_bytes=self.turns_max_bytes or TURNS_MAX_BYTES)
+        for config in wanted:
             try:
                 await self._request(f"STREAM.CREATE.{config['name']}", config, _CALL_SECONDS)
             except RefusedError as refusal:
                 if refusal.code != _EXISTS_DIFFERENTLY:
                     raise
-                await self._request(f"STREAM.UPDATE.{config['name']}", config, _CALL_SECONDS)
+                await self._update(config)
         await self._request(f"STREAM.INFO.{TURNS_STREAM}", {}, _PROBE_SECONDS)
+
+    async def _update(self, config: dict[str, Any]) -> None:
+        if config["name"] == TURNS_STREAM and self.turns_max_bytes is None:
+            present = (await self._request(f"STREAM.INFO.{TURNS_STREAM}", {}, _CALL_SECONDS))["config"]
+            config = config | {"max_bytes": present["max_bytes"]}
+        await self._request(f"STREAM.UPDATE.{config['name']}", config, _CALL_SECONDS)
 
     def _doubt(self) -> None:
         self._available.clear()

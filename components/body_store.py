@@ -1,0 +1,120 @@
+"""Claim check: bodies that are too large for a message."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from components.jetstream import JetStreamConnection
+from contracts.errors import PayloadError
+from contracts.queue import (
+    BODIES_BUCKET,
+    BODY_DIGEST_HEADER,
+    BODY_HEADER,
+    BODY_SIZE_HEADER,
+    user_key,
+)
+
+_STREAM = f"OBJ_{BODIES_BUCKET}"
+_CHUNK_BYTES = 128 * 1024
+_MOST_CHUNKS = 4096
+
+
+class BodyStore:
+    """
+    Large bodies, in the layout that every NATS client knows as an object store.
+
+    Chunks lie under a subject made of the body's name, not under a random one: an erase finds them even if the process
+    that stored them died half-way, and a second attempt takes the place of the first.
+    """
+
+    def __init__(self, connection: JetStreamConnection) -> None:
+        """
+        Remember the connection.
+
+        :param connection: Creates the object store when it connects.
+        """
+        self._connection = connection
+
+    async def put(self, name: str, body: bytes) -> dict[str, str]:
+        """
+        Store a body.
+
+        :param name: From `body_name` of contracts/queue.py.
+        :param body: Any bytes.
+        :returns: Headers for the message that stands for it: name, size, SHA-256.
+        :raises QueueUnavailableError: If NATS did not confirm.
+        """
+        await self._connection.purge(_STREAM, _chunks(name))
+        for start in range(0, len(body), _CHUNK_BYTES):
+            await self._connection.publish(_chunks(name), body[start : start + _CHUNK_BYTES])
+        digest = hashlib.sha256(body)
+        meta = {
+            "name": name,
+            "options": {"max_chunk_size": _CHUNK_BYTES},
+            "bucket": BODIES_BUCKET,
+            "nuid": name,
+            "size": len(body),
+            "chunks": -(-len(body) // _CHUNK_BYTES),
+            "mtime": datetime.now(UTC).isoformat(),
+            "digest": f"SHA-256={base64.urlsafe_b64encode(digest.digest()).decode()}",
+            "deleted": False,
+        }
+        await self._connection.publish(_meta(name), json.dumps(meta).encode(), {"Nats-Rollup": "sub"})
+        return {BODY_HEADER: name, BODY_SIZE_HEADER: str(len(body)), BODY_DIGEST_HEADER: digest.hexdigest()}
+
+    async def read(self, headers: Mapping[str, str], body: bytes, *, timeout_seconds: float = 30) -> bytes:
+        """
+        Give a message's body: its own, or the one that it stands for.
+
+        :param headers: The message's.
+        :param body: The message's own.
+        :param timeout_seconds: Longest wait.
+        :returns: The body.
+        :raises PayloadError: If the store does not hold it, or holds something else.
+        :raises QueueUnavailableError: If NATS did not answer.
+        """
+        name = headers.get(BODY_HEADER)
+        if name is None:
+            return body
+        chunks = await self._connection.read_subject(
+            _STREAM, _chunks(name), limit=_MOST_CHUNKS, timeout_seconds=timeout_seconds
+        )
+        whole = b"".join(chunk.body for chunk in chunks)
+        if hashlib.sha256(whole).hexdigest() != headers.get(BODY_DIGEST_HEADER):
+            msg = f"missing or damaged body: {len(whole)} of {headers.get(BODY_SIZE_HEADER)} bytes are there"
+            raise PayloadError(msg)
+        return whole
+
+    async def delete(self, name: str) -> None:
+        """
+        Delete a body, without a trace.
+
+        :param name: As stored; deleting what is not there is no error.
+        :raises QueueUnavailableError: If NATS did not confirm.
+        """
+        await self._connection.purge(_STREAM, _chunks(name))
+        await self._connection.purge(_STREAM, _meta(name))
+
+    async def delete_all(self, tenant_id: str, user_id: str) -> None:
+        """
+        Delete every body of a user, also half-stored ones.
+
+        :raises QueueUnavailableError: If NATS did not confirm.
+        """
+        prefix = user_key(tenant_id, user_id)
+        await self._connection.purge(_STREAM, _chunks(f"{prefix}.*"))
+        # The key and its dot are 54 bytes, a multiple of 3: in base64 too, names of the user share their beginning.
+        start = _meta(f"{prefix}.")
+        for subject in await self._connection.subjects(_STREAM, f"$O.{BODIES_BUCKET}.M.>"):
+            if subject.startswith(start):
+                await self._connection.purge(_STREAM, subject)
+
+
+def _chunks(name: str) -> str:
+    return f"$O.{BODIES_BUCKET}.C.{name}"
+
+
+def _meta(name: str) -> str:
+    return f"$O.{BODIES_BUCKET}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
