@@ -232,8 +232,9 @@ class QdrantCollection:
     def _create(self) -> None:
         # mem0 reports home and writes a configuration file unless told before its import; needed once per collection.
         os.environ["MEM0_TELEMETRY"] = "False"
-        os.environ.setdefault("MEM0_DIR", tempfile.mkdtemp(prefix="mem0-"))
-        from mem0.vector_stores.qdrant import Qdrant  # noqa: PLC0415
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ.setdefault("MEM0_DIR", folder)
+            from mem0.vector_stores.qdrant import Qdrant  # noqa: PLC0415
 
         client = QdrantClient(**self._connection())
         try:
