@@ -6,6 +6,7 @@ from typing import Any
 from haystack import Document, component
 from haystack.components.embedders import OpenAITextEmbedder
 
+from components.async_only import async_only
 from components.document_access import in_tenant, readable_by
 from components.document_index import DocumentIndex
 from components.embedding_call import embed
@@ -94,15 +95,11 @@ class DocumentRetriever:
     @component.output_types(documents=list[Document])
     def run(self, question: str, vector: Vector, turn: TurnContext) -> dict[str, Any]:
         """
-        Refuse to block.
+        Not available: see `run_async`.
 
-        :param question: Not looked at.
-        :param vector: Not looked at.
-        :param turn: Not looked at.
-        :raises RuntimeError: Always.
+        :raises NotImplementedError: Always.
         """
-        msg = "DocumentRetriever only runs asynchronously; use Pipeline.run_async or Pipeline.stream"
-        raise RuntimeError(msg)
+        raise async_only(self)
 
     @component.output_types(documents=list[Document])
     async def run_async(self, question: str, vector: Vector, turn: TurnContext) -> dict[str, Any]:

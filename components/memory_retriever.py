@@ -5,6 +5,7 @@ from typing import Any
 
 from haystack import Document, component, logging
 
+from components.async_only import async_only
 from components.fail_open import fail_open
 from components.memory_scope import Scope
 from components.memory_store import MemoryStore
@@ -72,15 +73,11 @@ class MemoryRetriever:
     @component.output_types(user_memories=list[Document], organization_memories=list[Document])
     def run(self, question: str, vector: Vector, turn: TurnContext) -> dict[str, Any]:
         """
-        Refuse to block.
+        Not available: see `run_async`.
 
-        :param question: Not looked at.
-        :param vector: Not looked at.
-        :param turn: Not looked at.
-        :raises RuntimeError: Always.
+        :raises NotImplementedError: Always.
         """
-        msg = "MemoryRetriever only runs asynchronously; use Pipeline.run_async or Pipeline.stream"
-        raise RuntimeError(msg)
+        raise async_only(self)
 
     @component.output_types(user_memories=list[Document], organization_memories=list[Document])
     async def run_async(self, question: str, vector: Vector, turn: TurnContext) -> dict[str, Any]:
@@ -92,14 +89,14 @@ class MemoryRetriever:
         :param turn: Who asks.
         :returns: `user_memories` and `organization_memories`: at most `top_k` each, best first, `score` is the cosine.
         """
-        user, organization = await self._memories(question, vector, turn)
+        user, organization = await self._memories(vector, turn)
         return {"user_memories": user, "organization_memories": organization}
 
-    async def _memories(self, question: str, vector: Vector, turn: TurnContext) -> _Memories:
+    async def _memories(self, vector: Vector, turn: TurnContext) -> _Memories:
         if reason := self._reason_for_none(vector, turn):
             logger.warning("no memories for this turn: {reason}", reason=reason)
             return [], []
-        search = self._search(question, vector, turn)
+        search = self._search(vector, turn)
         return await fail_open("memory", search, ([], []), timeout_seconds=self.timeout_seconds)
 
     def _reason_for_none(self, vector: Vector, turn: TurnContext) -> str | None:
@@ -109,7 +106,7 @@ class MemoryRetriever:
             return "the user switched learning off"
         return None if vector else "the question has no embedding"
 
-    async def _search(self, question: str, vector: Vector, turn: TurnContext) -> _Memories:
+    async def _search(self, vector: Vector, turn: TurnContext) -> _Memories:
         scopes = [
             Scope(turn.tenant_id, user_id=turn.user_id),
             *(Scope(turn.tenant_id, organization_namespace=namespace) for namespace in self.namespaces),

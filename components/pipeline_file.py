@@ -186,7 +186,7 @@ def _connect(pipeline: Pipeline, file: YamlFile, connection: Any, index: int) ->
         # Haystack would convert some of these and fail only once a real value does not fit, such as a list of two.
         msg = f"`{sender}` gives {_name(given.type)}, and `{receiver}` takes {_name(taken.type)}"
         raise file.error(msg, *place)
-    if taken.senders:
+    if taken.senders and not taken.is_variadic:  # joiners take several
         msg = f"`{receiver}` gets a value from `{taken.senders[0]}` already; remove one of the connections"
         raise file.error(msg, *place)
     pipeline.connect(sender, receiver)

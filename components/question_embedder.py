@@ -5,6 +5,7 @@ from typing import Any
 from haystack import component
 from haystack.components.embedders import OpenAITextEmbedder
 
+from components.async_only import async_only
 from components.embedding_call import embed
 from components.fail_open import fail_open
 from contracts.turn import Vector
@@ -62,13 +63,11 @@ class QuestionEmbedder:
     @component.output_types(vector=Vector)
     def run(self, question: str) -> dict[str, Any]:
         """
-        Refuse to block.
+        Not available: see `run_async`.
 
-        :param question: Not looked at.
-        :raises RuntimeError: Always.
+        :raises NotImplementedError: Always.
         """
-        msg = "QuestionEmbedder only runs asynchronously; use Pipeline.run_async or Pipeline.stream"
-        raise RuntimeError(msg)
+        raise async_only(self)
 
     @component.output_types(vector=Vector)
     async def run_async(self, question: str) -> dict[str, Any]:
