@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from contracts.errors import ConfigurationError
 from hayrecall.local.child import Child
 
+_REFUSED = 2  # exit code of a command whose configuration is wrong
 _READY_LINE = re.compile(r"^ready(?: (http\S+))?$", re.MULTILINE)
 
 
@@ -34,6 +36,17 @@ class ApplicationPart(Child):
         """
         super().__init__(name, log_file, environment=environment, inherited_descriptors=inherited_descriptors)
         self.command = command
+
+    def is_ready(self) -> bool:
+        """
+        Ask once whether it can be used.
+
+        :raises ConfigurationError: If it refused its configuration.
+        :raises PartFailedError: If it has ended for another reason.
+        """
+        if self.exit_code == _REFUSED:
+            raise ConfigurationError(self.last_log_line().removeprefix("hayrecall: "))
+        return super().is_ready()
 
     def _prepare(self) -> list[str]:
         return [sys.executable, "-m", "hayrecall", self.command]

@@ -64,7 +64,7 @@ class NatsServer(Child):
         self._locked_descriptors = self.inherited_descriptors
 
     def _prepare(self) -> list[str]:
-        binary = _find_binary()
+        binary = find_binary()
         # Two servers on one store both start, and ruin it.
         self._lock.acquire(patience_seconds=_TRANSFER_SECONDS)
         self.inherited_descriptors = self._locked_descriptors + self._lock.descriptors
@@ -138,7 +138,13 @@ class NatsServer(Child):
         temporary.replace(self._state_file)
 
 
-def _find_binary() -> str:
+def find_binary() -> str:
+    """
+    Find nats-server: beside this Python, else in PATH.
+
+    :returns: Its path.
+    :raises LocalError: If there is none, or only one that is too old.
+    """
     own = Path(sys.executable).with_name("nats-server")  # also when the environment is not activated
     if own.exists():
         return str(own)

@@ -81,6 +81,7 @@ def _model_environment(child: Child, secret: str) -> dict[str, str]:
         "HAYRECALL_LLM_API_KEY": secret,
         "HAYRECALL_MODEL_WINDOW_TOKENS": str(_MODEL_WINDOW_TOKENS),
         "HAYRECALL_LLM_TIMEOUT_SECONDS": str(_MODEL_TIMEOUT_SECONDS),
+        "HAYRECALL_WRITER_CONCURRENCY": "1",  # the chat must find a free place
     }
 
 

@@ -12,7 +12,6 @@ from contracts.settings import Settings
 from hayrecall.local.application_part import ApplicationPart
 from hayrecall.local.console import Console
 from hayrecall.local.data_folder import DataFolder, RunningInstance, write_private
-from hayrecall.local.failures import LocalError
 from hayrecall.local.local_stack import start_parts
 from hayrecall.local.parts import parts_to_start
 from hayrecall.local.stop_signals import StopRequested, stop_signals
@@ -30,7 +29,7 @@ def up(settings: Settings) -> int:
 
     :param settings: Settings; a part whose address is set is used, not started.
     :returns: Exit code 0.
-    :raises ConfigurationError: If the settings or the manifest are wrong.
+    :raises ConfigurationError: If the settings or the manifest are wrong, or the port is in use.
     :raises LocalError: If a part cannot be started.
     """
     console = Console()
@@ -120,6 +119,6 @@ def _require_free_port(settings: Settings) -> None:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             message = f"port {settings.port} of {settings.host} is in use; set HAYRECALL_PORT to a free one"
-            raise LocalError(message) from None
+            raise ConfigurationError(message) from None
         message = f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}"
-        raise LocalError(message) from None
+        raise ConfigurationError(message) from None
