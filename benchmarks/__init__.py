@@ -1,0 +1,1 @@
+"""The measured claims, each a command: `python -m benchmarks.NAME [--json FILE]`."""
