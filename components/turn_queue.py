@@ -42,7 +42,7 @@ class TurnQueue:
         *,
         replicas: int = 1,
         publish_timeout_seconds: float = 0.25,
-        read_timeout_seconds: float = 0.25,
+        read_timeout_seconds: float = 0.2,
         turns_max_bytes: int | None = None,
     ) -> None:
         """
