@@ -193,6 +193,7 @@ class Consumer:
     async def _close(self, delivery: Delivery, end: str) -> None:
         await self._insist(delivery.acknowledge)
         metrics.TURNS.labels(end).inc()
+        logger.info("message {sequence}: {end}", sequence=delivery.sequence, end=end)
         await self._insist(lambda: self._handler.clean_up(delivery))
         await self._insist(lambda: self._attempts.forget(delivery))
 

@@ -49,8 +49,9 @@ def run(settings: Settings, *, ports_file: Path | None = None) -> int:
     :returns: Exit code 0.
     :raises ConfigurationError: If settings or pipeline files are wrong.
     """
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for room in ("writer", "components"):
+        logging.getLogger(room).setLevel(logging.INFO)
     asyncio.run(WriterProcess(settings, ports_file).run())
     return 0
 
@@ -74,13 +75,17 @@ class WriterProcess:
         self._pipeline = MemoryPipeline(load_pipeline(Manifest.load(settings).run_by("writer")))
         self._stopping = asyncio.Event()
 
+    def stop(self) -> None:
+        """Begin to stop, as SIGTERM does."""
+        self._stopping.set()
+
     async def run(self) -> None:
         """Open, consume, close."""
         settings = self._settings
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(settings.writer_concurrency + 4))
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+            loop.add_signal_handler(number, self.stop)
         self._connection = JetStreamConnection(str(settings.nats_url), replicas=settings.nats_replicas)
         self._pulls = PartitionPulls(self._connection, ack_wait_seconds=settings.writer_ack_wait_seconds)
         self._alerts = Alerts(settings.dead_letter_webhook)

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 from components.memory_scope import Scope
 from components.memory_store import MemoryStore
 from components.user_states import UserStates
-from contracts.errors import ErasedError
+from contracts.errors import ErasedError, PoisonError, TurnError
 from contracts.payloads import ConversationTurn, EraseOrder, WritePlan
 from writer.delivery import Retry
 from writer.lease import Lease
@@ -72,6 +72,9 @@ class TurnApplier:
             return await self._apply(turn, lease)
         except ErasedError:
             await self._ledger.drop_plan(turn)
+            raise
+        except (TurnError, PoisonError):
+            await self._may_learn(turn)  # what was erased meanwhile must not lie among the dead letters
             raise
 
     async def _apply(self, turn: ConversationTurn, lease: Lease) -> Done:

@@ -1,5 +1,11 @@
 """What a message of the turns stream asks for."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from haystack import tracing
+from opentelemetry import context, propagate
+
 from components.body_store import BodyStore
 from contracts.errors import PayloadError
 from contracts.payloads import EraseOrder, read_turn
@@ -33,6 +39,10 @@ class TurnHandler:
         :raises PayloadError: If it is no turn, or somebody else's than its subject says.
         :raises HayrecallError: As `TurnApplier` does.
         """
+        with _continued_trace(delivery):
+            return await self._handle(delivery, lease)
+
+    async def _handle(self, delivery: Delivery, lease: Lease) -> str | Retry:
         payload = read_turn(await self._bodies.read(delivery.headers, delivery.body))
         if user_key(payload.tenant_id, payload.user_id) != delivery.owner:
             msg = "the subject and the body name different users"
@@ -49,3 +59,14 @@ class TurnHandler:
         """
         if name := delivery.headers.get(BODY_HEADER):
             await self._bodies.delete(name)
+
+
+@contextmanager
+def _continued_trace(delivery: Delivery) -> Iterator[None]:
+    """Make the write a part of the trace of the chat turn that it comes from."""
+    token = context.attach(propagate.extract(delivery.headers))
+    try:
+        with tracing.tracer.trace("hayrecall.memory_write", tags={"hayrecall.sequence": delivery.sequence}):
+            yield
+    finally:
+        context.detach(token)
