@@ -2,7 +2,7 @@
 
 import typer
 
-from hayrecall.cli import check, serve, up, writer
+from hayrecall.cli import check, ingest, serve, up, writer
 from hayrecall.cli.sentences import Sentences
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app.command()(up.up)
 app.command()(serve.serve)
 app.command()(writer.writer)
 app.command()(check.check)
+app.command()(ingest.ingest)
 
 
 def main() -> None:

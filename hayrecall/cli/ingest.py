@@ -1,0 +1,32 @@
+"""`hayrecall ingest`."""
+
+from typing import Annotated
+
+import typer
+
+
+def ingest(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH…", help="Files and folders; with --remove: sources.")],
+    group: Annotated[list[str] | None, typer.Option(help="Group that may read them; several if repeated.")] = None,
+    tenant: Annotated[str, typer.Option(help="Tenant that they belong to.")] = "default",
+    remove: Annotated[bool, typer.Option("--remove", help="Delete these documents instead.")] = False,
+) -> None:
+    """
+    Store documents (txt, md, html, pdf, docx, csv, json), so that questions about them can be answered.
+
+    Without --group everyone in the tenant may read them. What is stored already is left as it is, a changed file
+    replaces its old version, and a run that was broken off goes on where it stopped. Uses the running instance of
+    HAYRECALL_DATA_DIR if there is one.
+    """
+    from pathlib import Path  # noqa: PLC0415
+
+    from hayrecall.local.environment import export_dotenv  # noqa: PLC0415
+
+    export_dotenv()
+    from contracts.settings import Settings  # noqa: PLC0415
+    from hayrecall.local import ingest as command  # noqa: PLC0415
+
+    settings = Settings.load()
+    if remove:
+        raise SystemExit(command.remove(settings, paths, tenant=tenant))
+    raise SystemExit(command.ingest(settings, [Path(path) for path in paths], groups=group or [], tenant=tenant))
