@@ -1,0 +1,155 @@
+"""The server: hayhooks' application with our pipelines, guarded by keys, and the routes around them."""
+
+from hayrecall.server.hayhooks_app import create_hayhooks_app, registry  # isort: skip - sets what hayhooks reads
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
+
+from fastapi import FastAPI
+from hayhooks.server.utils.module_loader import create_pipeline_wrapper_instance, load_pipeline_module
+from haystack import logging
+from starlette.middleware import Middleware
+
+from components.pipeline_file import load_pipeline
+from contracts.errors import ConfigurationError, TransientError
+from contracts.manifest import Manifest
+from contracts.settings import Settings
+from hayrecall.server import errors
+from hayrecall.server.chat_pipeline import ChatPipelineWrapper, ServedPipeline
+from hayrecall.server.health import Readiness, health_router
+from hayrecall.server.logs import configure_logs
+from hayrecall.server.memory_routes import memory_router, organization_scope, settings_router, user_scope
+from hayrecall.server.middleware.authentication import Authentication
+from hayrecall.server.middleware.body_limit import BodyLimit
+from hayrecall.server.middleware.hang_up import HangUp
+from hayrecall.server.middleware.last_resort import LastResort
+from hayrecall.server.middleware.rate_limit import RateLimit
+from hayrecall.server.middleware.security_headers import SecurityHeaders
+from hayrecall.server.question_routes import ExpertDesk, question_router
+from hayrecall.server.services import Services
+from hayrecall.server.uvicorn_server import UvicornServer
+
+__all__ = ["create", "run"]
+
+logger = logging.getLogger(__name__)
+
+TASKS_MODEL = "tasks"
+_THREADS = 64  # asyncio's default, 4 more than there are cores, would let a few slow calls hold up everybody
+
+
+def create(settings: Settings, manifest: Manifest) -> FastAPI:
+    """
+    Build the application; nothing is opened before it starts.
+
+    :param settings: Addresses of all parts.
+    :param manifest: What is served.
+    :raises ConfigurationError: If a pipeline's file is wrong.
+    """
+    services = Services.build(settings, manifest)
+    loaded = {name: load_pipeline(entry) for name, entry in manifest.served().items()}
+    wrappers = {
+        name: _wrapper(ServedPipeline(entry, loaded[name], services, loaded.get(TASKS_MODEL)))
+        for name, entry in manifest.served().items()
+    }
+    app = create_hayhooks_app()
+    app.title, app.description = "Hayrecall", "Chat over an organization's documents that remembers people."
+    app.state.services = services
+    desks = [
+        ExpertDesk(load_pipeline(entry), services) for entry in manifest.entries.values() if entry.run_by == "experts"
+    ]
+    app.include_router(health_router())
+    for desk in desks:
+        app.include_router(question_router(desk))
+    app.include_router(settings_router())
+    app.include_router(memory_router("/v1/memories", user_scope))
+    app.include_router(memory_router("/v1/organization-memories", organization_scope))
+    errors.install(app)
+    limits = [Middleware(RateLimit, settings.rate_limit_per_minute)] if settings.rate_limit_per_minute else []
+    app.user_middleware += [
+        Middleware(SecurityHeaders),
+        Middleware(Authentication, services.keys),
+        *limits,
+        Middleware(BodyLimit, settings.max_body_bytes),
+        Middleware(HangUp),
+        Middleware(LastResort),
+    ]
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "hayrecall"))
+        app.state.readiness = Readiness(services)
+        try:
+            await services.open()
+            for name, wrapper in wrappers.items():
+                await _warm_up(name, wrapper)
+                registry.add(name, wrapper)
+            async with AsyncExitStack() as running:
+                for desk in desks:
+                    await running.enter_async_context(desk.running())
+                yield
+        except ConfigurationError as error:
+            app.state.failure = error  # what ends the process; the server only knows that its start failed
+            raise
+        finally:
+            await services.half_turns.settled()
+            for name, wrapper in wrappers.items():
+                registry.remove(name)
+                await wrapper.pipeline.close_async()
+            await app.state.readiness.close()
+            await services.close()
+
+    app.router.lifespan_context = lifespan
+    return app
+
+
+def run(settings: Settings) -> int:
+    """
+    Serve until SIGTERM or Ctrl-C; requests that are running then are finished.
+
+    :param settings: Addresses of all parts, and where to listen.
+    :returns: Exit code.
+    :raises ConfigurationError: If settings, manifest or a pipeline are wrong, or the address is in use.
+    """
+    app = create(settings, Manifest.load(settings))
+    configure_logs()
+    with _listening(settings.host, settings.port) as listener:
+        address = f"http://{_url_host(settings.host)}:{listener.getsockname()[1]}"
+        server = UvicornServer(app, when_ready=lambda: print(f"ready {address}", flush=True))  # noqa: T201
+        return server.serve_on(listener)
+
+
+def _wrapper(served: ServedPipeline) -> ChatPipelineWrapper:
+    """Give a pipeline its HTTP shape: that of the wrapper beside its file, or the usual one."""
+    entry = served.entry
+    kind: type[ChatPipelineWrapper] = ChatPipelineWrapper
+    if entry.wrapper.is_file():
+        package = f"hayrecall_pipelines_{abs(hash(entry.wrapper.parent))}"
+        kind = load_pipeline_module(entry.id, entry.wrapper.parent, package_name=package).PipelineWrapper
+    wrapper: ChatPipelineWrapper = create_pipeline_wrapper_instance(
+        SimpleNamespace(PipelineWrapper=lambda: kind(served))
+    )
+    return wrapper
+
+
+async def _warm_up(name: str, wrapper: ChatPipelineWrapper) -> None:
+    try:
+        await wrapper.pipeline.warm_up_async()
+    except TransientError as error:
+        logger.warning("serving {name}, but: {reason}", name=name, reason=str(error))
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        msg = f"cannot listen on {host}:{port} ({error.strerror}); set HAYRECALL_HOST or HAYRECALL_PORT"
+        raise ConfigurationError(msg) from error
+
+
+def _url_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

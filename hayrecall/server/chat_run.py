@@ -1,0 +1,140 @@
+"""One run of a served pipeline: its text while it is written, and what it came to."""
+
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, cast
+
+from haystack import Document
+from haystack.dataclasses import ChatMessage, StreamingChunk
+
+from components.pipeline_file import LoadedPipeline
+from components.refusal_texts import refusal_text
+from contracts.errors import Outcome, RefusalError
+from contracts.turn import TurnContext
+from hayrecall.server.ending import Ending
+from hayrecall.server.thinking import ThinkFilter
+
+CONCURRENCY_LIMIT = 16  # components of one run at a time: more than any pipeline has side by side
+_OUTCOMES: dict[str, Outcome] = {"meta_answer": "meta", "refusal_answer": "context_insufficient"}
+
+
+class ChatRun:
+    """
+    Runs a pipeline for one turn.
+
+    Whoever iterates over `texts` must be ready to call `cancel` when the client is gone; it is safe at any time.
+    """
+
+    def __init__(self, loaded: LoadedPipeline, turn: TurnContext, *, usage: bool = False) -> None:
+        """
+        Start nothing yet.
+
+        :param loaded: The pipeline.
+        :param turn: Who asks, and in which language a refusal is worded.
+        :param usage: Ask the models for token counts.
+        """
+        self.loaded = loaded
+        self.turn = turn
+        self.ending = Ending()
+        self._usage = usage
+        self.answer: str | None = None  # as the model gave it, once it is complete
+        self.ended = False
+        self._answer_pieces: list[str] = []
+        self._handle: Any = None
+
+    async def texts(
+        self, messages: list[ChatMessage], generation_kwargs: Mapping[str, Any]
+    ) -> AsyncGenerator[str, None]:
+        """
+        Run, and give the text for the user piece by piece.
+
+        A refusal is text like any other. Afterwards `ending` tells the rest.
+
+        :param messages: The client's messages.
+        :param generation_kwargs: Sampling settings for the components that write to the user.
+        :raises PipelineRuntimeError: If the run fails.
+        """
+        if self._usage:
+            generation_kwargs = {**generation_kwargs, "stream_options": {"include_usage": True}}
+        self._handle = self.loaded.pipeline.stream(
+            self._data(messages, generation_kwargs),
+            streaming_components=self.loaded.streamed,
+            include_outputs_from=self.loaded.reported,
+            concurrency_limit=CONCURRENCY_LIMIT,
+        )
+        shown = ThinkFilter()
+        spoken = False
+        try:
+            async for chunk in self._handle:
+                self._note(chunk)
+                if text := shown.feed(chunk.content):
+                    spoken = True
+                    yield text
+            if text := shown.finish():
+                spoken = True
+                yield text
+            self._conclude(self._handle.result)
+            if not spoken and (text := self._unstreamed(self._handle.result)):
+                yield text
+        except RefusalError as refusal:
+            self.ending.outcome = refusal.outcome
+            self.ending.reason, self.ending.question = refusal.reason, refusal.question
+            told = {"question": refusal.question, "reason": refusal.reason}
+            yield refusal_text(refusal.outcome, self.turn.locale, **told)
+        self.ended = True
+
+    def cancel(self) -> None:
+        """Stop the run at once, and with it the model calls that are open."""
+        if self._handle is not None:
+            self._handle._task.cancel()
+
+    def _data(self, messages: list[ChatMessage], generation_kwargs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        given = {"messages": messages, "turn": self.turn}
+        data = self.loaded.run_data(**{name: value for name, value in given.items() if name in self.loaded.inputs})
+        free = self.loaded.pipeline.inputs()
+        for component in self.loaded.streamed:
+            if generation_kwargs and "generation_kwargs" in free.get(component, {}):
+                own = getattr(self.loaded.pipeline.get_component(component), "generation_kwargs", {})
+                data.setdefault(component, {})["generation_kwargs"] = _merged(own, generation_kwargs)
+        return data
+
+    def _note(self, chunk: StreamingChunk) -> None:
+        if usage := chunk.meta.get("usage"):
+            self.ending.usage = usage
+        if chunk.component_info and self._is_answer(chunk.component_info.name):
+            self._answer_pieces.append(chunk.content)
+            if chunk.finish_reason:
+                self.answer = "".join(self._answer_pieces)
+        if chunk.finish_reason:
+            self.ending.finish_reason = chunk.finish_reason
+
+    def _is_answer(self, component: str | None) -> bool:
+        return self.loaded.outputs.get("answer", "").split(".")[0] == component
+
+    def _conclude(self, result: Mapping[str, Mapping[str, Any]]) -> None:
+        said = next((name for name in _OUTCOMES if self.loaded.output(result, name)), "answer")
+        ending = self.ending
+        ending.outcome = self.loaded.output(result, "outcome") or _OUTCOMES.get(said, "answered")
+        ending.reason = self.loaded.output(result, "reason") or ""
+        ending.question = self.loaded.output(result, "question") or ""
+        documents = cast("list[Document]", self.loaded.output(result, "sources") or [])
+        ending.sources = [_source(number, document) for number, document in enumerate(documents, 1)]
+
+    def _unstreamed(self, result: Mapping[str, Mapping[str, Any]]) -> str:
+        """Give the text of an output that no model writes, such as a question for consent."""
+        return str(self.loaded.output(result, "notice") or "")
+
+
+def _merged(own: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Let a client's limit count under the name that the pipeline uses, so that a backend never gets both."""
+    merged = dict(asked)
+    names = ("max_tokens", "max_completion_tokens")
+    for mine, other in (names, names[::-1]):
+        if mine in own and other in merged:
+            merged[mine] = merged.pop(other)
+    return merged
+
+
+def _source(number: int, document: Document) -> dict[str, Any]:
+    fields = ("source", "title", "page", "position")
+    told = {name: document.meta[name] for name in fields if document.meta.get(name) is not None}
+    return {"index": number, "id": document.id, **told, "score": document.score}
