@@ -52,9 +52,10 @@ class ExpertAnswerIntake:
     from components.expert_channel import ExpertChannel
     from components.memory_store import MemoryStore
     from components.question_desk import QuestionDesk
+    from components.turn_queue import TurnQueue
 
     intake = ExpertAnswerIntake(
-        QuestionDesk("nats://127.0.0.1:4222"),
+        QuestionDesk(TurnQueue("nats://127.0.0.1:4222", data_dir="/var/lib/hayrecall")),
         ExpertAnswerJudge(MockChatGenerator(), prompt_dir="pipelines/expert-rag/prompts/judge"),
         ExpertChannel(experts=["Ann"], prompt_dir="pipelines/expert-rag/prompts/channel"),
         MemoryStore("http://127.0.0.1:6333"),

@@ -20,8 +20,10 @@ class ExpertAnswers:
     ```python
     from components.expert_answers import ExpertAnswers
     from components.question_desk import QuestionDesk
+    from components.turn_queue import TurnQueue
 
-    answers = ExpertAnswers(QuestionDesk("nats://127.0.0.1:4222"), max_answers=2)
+    desk = QuestionDesk(TurnQueue("nats://127.0.0.1:4222", data_dir="/var/lib/hayrecall"))
+    answers = ExpertAnswers(desk, max_answers=2)
     assert answers.max_answers == 2
     ```
     """

@@ -25,9 +25,10 @@ class ExpertConsentAsker:
     from components.expert_channel import ExpertChannel
     from components.expert_consent_asker import ExpertConsentAsker
     from components.question_desk import QuestionDesk
+    from components.turn_queue import TurnQueue
 
     channel = ExpertChannel(experts=["Ann"], prompt_dir="pipelines/expert-rag/prompts/channel")
-    asker = ExpertConsentAsker(QuestionDesk("nats://127.0.0.1:4222"), channel)
+    asker = ExpertConsentAsker(QuestionDesk(TurnQueue("nats://127.0.0.1:4222", data_dir="/var/lib/hayrecall")), channel)
     assert asker.channel.experts == ["Ann"]
     ```
     """

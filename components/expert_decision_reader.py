@@ -49,8 +49,9 @@ class ExpertDecisionReader:
 
     from components.expert_decision_reader import ExpertDecisionReader
     from components.question_desk import QuestionDesk
+    from components.turn_queue import TurnQueue
 
-    desk = QuestionDesk("nats://127.0.0.1:4222")
+    desk = QuestionDesk(TurnQueue("nats://127.0.0.1:4222", data_dir="/var/lib/hayrecall"))
     reader = ExpertDecisionReader(desk, MockChatGenerator(), prompt_dir="pipelines/expert-rag/prompts/decision")
     assert reader.desk is desk
     ```

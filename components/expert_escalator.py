@@ -28,9 +28,11 @@ class ExpertEscalator:
     from components.expert_channel import ExpertChannel
     from components.expert_escalator import ExpertEscalator
     from components.question_desk import QuestionDesk
+    from components.turn_queue import TurnQueue
 
     channel = ExpertChannel(experts=["Ann"], prompt_dir="pipelines/expert-rag/prompts/channel")
-    escalator = ExpertEscalator(QuestionDesk("nats://127.0.0.1:4222"), channel)
+    desk = QuestionDesk(TurnQueue("nats://127.0.0.1:4222", data_dir="/var/lib/hayrecall"))
+    escalator = ExpertEscalator(desk, channel)
     assert escalator.channel is channel
     ```
     """

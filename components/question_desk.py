@@ -9,7 +9,7 @@ from haystack.core.serialization import default_from_dict, default_to_dict
 from pydantic import ValidationError
 
 from components.bucket import Bucket
-from components.jetstream import JetStreamConnection
+from components.turn_queue import TurnQueue
 from contracts.errors import PayloadError
 from contracts.expert_questions import ExpertQuestion, thread_pattern
 from contracts.payloads import AgentIdentity
@@ -35,33 +35,30 @@ class QuestionDesk:
 
     ```python
     from components.question_desk import QuestionDesk
+    from components.turn_queue import TurnQueue
 
-    desk = QuestionDesk("nats://127.0.0.1:4222", deadline_hours=72)
-    assert QuestionDesk.from_dict(desk.to_dict()).deadline_hours == 72
+    desk = QuestionDesk(TurnQueue("nats://127.0.0.1:4222", data_dir="/var/lib/hayrecall"), deadline_hours=72)
+    assert desk.deadline_hours == 72
     ```
     """
 
-    def __init__(self, nats_url: str, *, replicas: int = 1, deadline_hours: float = 72) -> None:
+    def __init__(self, turn_queue: TurnQueue, *, deadline_hours: float = 72) -> None:
         """
-        Remember where NATS is; nothing is opened here.
+        Configure; nothing is opened here.
 
-        :param nats_url: Address; several, separated by commas, for a cluster.
-        :param replicas: Copies of each bucket; 3 in a three-node cluster.
+        :param turn_queue: Its connection to NATS is used.
         :param deadline_hours: How long the user's consent, and then the experts' answer, is waited for; above 0.
         :raises ValueError: If `deadline_hours` is not above 0.
         """
         if deadline_hours <= 0:
             msg = f"need deadline_hours > 0, got {deadline_hours=}"
             raise ValueError(msg)
-        self.nats_url = nats_url
-        self.replicas = replicas
+        self.turn_queue = turn_queue
         self.deadline_hours = deadline_hours
-        self._connection = JetStreamConnection(nats_url, replicas=replicas)
-        self._bucket = Bucket(self._connection, QUESTIONS_BUCKET)
 
     def to_dict(self) -> dict[str, Any]:
         """Serialize the settings."""
-        return default_to_dict(self, nats_url=self.nats_url, replicas=self.replicas, deadline_hours=self.deadline_hours)
+        return default_to_dict(self, turn_queue=self.turn_queue, deadline_hours=self.deadline_hours)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -70,11 +67,14 @@ class QuestionDesk:
 
     async def open(self) -> None:
         """Connect; where NATS does not answer, it is tried on in the background."""
-        await self._connection.open()
+        await self.turn_queue.open()
 
     async def close(self) -> None:
-        """Close the connection."""
-        await self._connection.close()
+        """Give the connection back."""
+        await self.turn_queue.close()
+
+    async def _bucket(self) -> Bucket:
+        return await self.turn_queue.bucket(QUESTIONS_BUCKET)
 
     async def ask_consent(self, turn: TurnContext, question: str) -> ExpertQuestion:
         """
@@ -101,7 +101,7 @@ class QuestionDesk:
             asked_at=now,
             deadline=now + timedelta(hours=self.deadline_hours),
         )
-        await self._bucket.create(kept.key, kept.model_dump_json().encode())
+        await (await self._bucket()).create(kept.key, kept.model_dump_json().encode())
         return kept
 
     async def of_thread(self, turn: TurnContext) -> list[ExpertQuestion]:
@@ -113,7 +113,7 @@ class QuestionDesk:
         """
         if turn.user_id is None or turn.thread_id is None:
             return []
-        found = await self._bucket.list(f"{thread_pattern(turn.tenant_id, turn.user_id, turn.thread_id)}*")
+        found = await (await self._bucket()).list(f"{thread_pattern(turn.tenant_id, turn.user_id, turn.thread_id)}*")
         return sorted((_read(body) for body in found.values()), key=lambda question: question.asked_at)
 
     async def find(self, tenant_id: str, question_id: str) -> Kept | None:
@@ -129,15 +129,15 @@ class QuestionDesk:
             pattern = f"*.*.*.{UUID(question_id)}"
         except ValueError:
             return None
-        for key in await self._bucket.list(pattern, limit=1):
-            stored = await self._bucket.get(key)
+        for key in await (await self._bucket()).list(pattern, limit=1):
+            stored = await (await self._bucket()).get(key)
             if stored is not None and (question := _read(stored.body)).tenant_id == tenant_id:
                 return Kept(question, stored.sequence)
         return None
 
     async def not_remembered(self) -> list[ExpertQuestion]:
         """Give the answered questions whose answer is not in the organization's memory yet."""
-        found = await self._bucket.list()
+        found = await (await self._bucket()).list()
         questions = (_read(body) for body in found.values())
         return [question for question in questions if question.state == "answered" and not question.remembered]
 
@@ -151,9 +151,11 @@ class QuestionDesk:
         :raises QueueUnavailableError: If NATS did not confirm.
         """
         changed = kept.question.model_copy(update=changes)
-        if not await self._bucket.put(changed.key, changed.model_dump_json().encode(), revision=kept.revision):
+        if not await (await self._bucket()).put(
+            changed.key, changed.model_dump_json().encode(), revision=kept.revision
+        ):
             return None
-        stored = await self._bucket.get(changed.key)
+        stored = await (await self._bucket()).get(changed.key)
         return None if stored is None else Kept(changed, stored.sequence)
 
 

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from haystack import default_from_dict, default_to_dict, logging
 
+from components.bucket import Bucket
 from components.erasure import erase
 from components.memory_store import MemoryStore
 from components.queue_parts import QueueParts, QueueSettings
@@ -238,6 +239,14 @@ class TurnQueue:
         waiting, oldest_seconds = await parts.outbox.depth()
         queued = (await parts.connection.stream_info(TURNS_STREAM))["state"]["messages"]
         return {"queued": queued, "outbox": waiting, "outbox_oldest_seconds": oldest_seconds}
+
+    async def bucket(self, name: str) -> Bucket:
+        """
+        Give a bucket on the queue's connection, for a store that lives beside the turns.
+
+        :param name: One of the buckets of contracts/queue.py.
+        """
+        return Bucket((await self._opened()).connection, name)
 
     async def _opened(self) -> QueueParts:
         if self._parts is None:
