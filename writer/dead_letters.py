@@ -20,6 +20,7 @@ from contracts.queue import (
     DEAD_SUBJECT_HEADER,
     KIND_HEADER,
     VERSION_HEADER,
+    dead_subject,
 )
 from writer.alerts import Alerts
 from writer.delivery import Reason
@@ -86,6 +87,14 @@ class DeadLetters:
                 "at": told[DEAD_AT_HEADER],
             }
         )
+
+    async def drop(self, tenant_id: str, user_id: str) -> None:
+        """
+        Drop every dead letter of a user.
+
+        :raises QueueUnavailableError: If NATS did not confirm.
+        """
+        await self._connection.purge(DEAD_STREAM, dead_subject(tenant_id, user_id))
 
 
 def origin_run(headers: Mapping[str, str]) -> str:

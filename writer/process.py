@@ -111,17 +111,19 @@ class WriterProcess:
     def _consumer(self) -> Consumer:
         settings, connection = self._settings, self._connection
         plans = Bucket(connection, PLANS_BUCKET)
+        dead_letters = DeadLetters(connection, self._alerts)
         applier = TurnApplier(
             ledger=RunLedger(plans=plans, done=Bucket(connection, DONE_BUCKET)),
             users=UserStates(connection),
             memorizer=self._pipeline,
             memories=self._pipeline.memory_store,
+            dead_letters=dead_letters,
         )
         return Consumer(
             pulls=self._pulls,
             handler=TurnHandler(bodies=BodyStore(connection), applier=applier),
             attempts=AttemptLog(plans),
-            dead_letters=DeadLetters(connection, self._alerts),
+            dead_letters=dead_letters,
             policy=RetryPolicy(settings.writer_retry_seconds, max_attempts=settings.writer_max_attempts),
             concurrency=settings.writer_concurrency,
             ack_wait_seconds=settings.writer_ack_wait_seconds,

@@ -8,6 +8,7 @@ from components.memory_store import MemoryStore
 from components.user_states import UserStates
 from contracts.errors import ErasedError, PoisonError, TurnError
 from contracts.payloads import ConversationTurn, EraseOrder, WritePlan
+from writer.dead_letters import DeadLetters
 from writer.delivery import Retry
 from writer.lease import Lease
 from writer.metrics import STAGE_SECONDS
@@ -40,6 +41,7 @@ class TurnApplier:
         users: UserStates,
         memorizer: Memorizer,
         memories: MemoryStore,
+        dead_letters: DeadLetters,
         erase_settles_seconds: float = 3,
     ) -> None:
         """
@@ -49,6 +51,7 @@ class TurnApplier:
         :param users: Erase epochs and learning switches.
         :param memorizer: The writer pipeline.
         :param memories: The memory store.
+        :param dead_letters: What an erase order empties for its user once more.
         :param erase_settles_seconds: An erase order waits so long after the erase: a writer that was killed in the
             middle of a write may have sent it just before, and its turn is gone from the queue.
         """
@@ -56,6 +59,7 @@ class TurnApplier:
         self._users = users
         self._memorizer = memorizer
         self._memories = memories
+        self._dead_letters = dead_letters
         self._erase_settles_seconds = erase_settles_seconds
 
     async def apply(self, turn: ConversationTurn, lease: Lease) -> Done:
@@ -69,12 +73,13 @@ class TurnApplier:
         :raises HayrecallError: As the pipeline, the store and the queue do.
         """
         try:
-            return await self._apply(turn, lease)
+            try:
+                return await self._apply(turn, lease)
+            except (TurnError, PoisonError):
+                await self._may_learn(turn)  # what was erased meanwhile must not come to lie among the dead letters
+                raise
         except ErasedError:
             await self._ledger.drop_plan(turn)
-            raise
-        except (TurnError, PoisonError):
-            await self._may_learn(turn)  # what was erased meanwhile must not lie among the dead letters
             raise
 
     async def _apply(self, turn: ConversationTurn, lease: Lease) -> Done:
@@ -132,6 +137,7 @@ class TurnApplier:
         if 0 <= age_seconds < self._erase_settles_seconds:  # below 0: clocks differ, it will not get better
             return Retry(self._erase_settles_seconds - age_seconds)
         await self._ledger.drop_plans(order)
+        await self._dead_letters.drop(order.tenant_id, order.user_id)
         await self._memories.delete_all(Scope(order.tenant_id, user_id=order.user_id))
         return "erased"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from haystack import tracing
+from haystack.tracing.tracer import tracer
 from opentelemetry import context, propagate
 
 from components.body_store import BodyStore
@@ -66,7 +66,7 @@ def _continued_trace(delivery: Delivery) -> Iterator[None]:
     """Make the write a part of the trace of the chat turn that it comes from."""
     token = context.attach(propagate.extract(delivery.headers))
     try:
-        with tracing.tracer.trace("hayrecall.memory_write", tags={"hayrecall.sequence": delivery.sequence}):
+        with tracer.trace("hayrecall.memory_write", tags={"hayrecall.sequence": delivery.sequence}):
             yield
     finally:
         context.detach(token)
