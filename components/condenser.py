@@ -1,9 +1,8 @@
 """Turn a chat into one standalone question."""
 
 import asyncio
-from typing import Any
 
-from haystack import component, default_to_dict, logging
+from haystack import component, logging
 from haystack.dataclasses import ChatMessage, ChatRole
 
 from components.async_only import async_only
@@ -91,16 +90,6 @@ class Condenser:
     async def close_async(self) -> None:
         """Close the model's client."""
         await close_model(self.chat_generator)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Serialize with the nested generator, so that another component can nest this one."""
-        return default_to_dict(
-            self,
-            chat_generator=self.chat_generator.to_dict(),
-            prompt_dir=self.prompt_dir,
-            max_question_tokens=self.max_question_tokens,
-            max_history_tokens=self.max_history_tokens,
-        )
 
     @component.output_types(question=str)
     def run(self, messages: list[ChatMessage], turn: TurnContext) -> dict[str, str]:

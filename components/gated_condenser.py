@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from haystack import component, default_to_dict
+from haystack.core.serialization import component_to_dict
 from haystack.dataclasses import ChatMessage
 
 from components.async_only import async_only
@@ -76,7 +77,9 @@ class GatedCondenser:
     def to_dict(self) -> dict[str, Any]:
         """Serialize with both."""
         return default_to_dict(
-            self, condenser=self.condenser.to_dict(), gate=self.gate.to_dict() if self.gate else None
+            self,
+            condenser=component_to_dict(self.condenser, "condenser"),
+            gate=self.gate and component_to_dict(self.gate, "gate"),
         )
 
     @component.output_types(question=str, locale=str, meta=str, meta_locale=str)

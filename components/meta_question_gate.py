@@ -1,8 +1,6 @@
 """Tell questions about the assistant itself from all others."""
 
-from typing import Any
-
-from haystack import component, default_to_dict
+from haystack import component
 from haystack.dataclasses import ChatMessage
 
 from components.async_only import async_only
@@ -76,15 +74,6 @@ class MetaQuestionGate:
     async def close_async(self) -> None:
         """Close the model's client."""
         await close_model(self.chat_generator)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Serialize with the nested generator, so that another component can nest this one."""
-        return default_to_dict(
-            self,
-            chat_generator=self.chat_generator.to_dict(),
-            prompt_dir=self.prompt_dir,
-            timeout_seconds=self.timeout_seconds,
-        )
 
     @component.output_types(verdict=str)
     def run(self, messages: list[ChatMessage], turn: TurnContext) -> dict[str, str]:

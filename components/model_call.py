@@ -27,21 +27,17 @@ class AsyncChatGenerator(Protocol):
         """Answer the messages under the key `replies`."""
         ...
 
-    def to_dict(self) -> dict[str, Any]:
-        """Serialize."""
-        ...
+
+async def open_model(part: object) -> None:
+    """Open what a nested generator holds: Haystack warms up the outer component only. Some have nothing to open."""
+    if hasattr(part, "warm_up_async"):
+        await part.warm_up_async()
 
 
-async def open_model(chat_generator: AsyncChatGenerator) -> None:
-    """Open a nested generator's client; a generator without one has nothing to open."""
-    if hasattr(chat_generator, "warm_up_async"):
-        await chat_generator.warm_up_async()
-
-
-async def close_model(chat_generator: AsyncChatGenerator) -> None:
-    """Close a nested generator's client."""
-    if hasattr(chat_generator, "close_async"):
-        await chat_generator.close_async()
+async def close_model(part: object) -> None:
+    """Close what a nested generator holds."""
+    if hasattr(part, "close_async"):
+        await part.close_async()
 
 
 async def reply_text(
