@@ -11,6 +11,7 @@ from contracts.errors import ConfigurationError
 
 Place = tuple[str | int, ...]
 
+_MERGE = "tag:yaml.org,2002:merge"
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -58,17 +59,29 @@ class YamlFile:
         self._lines.setdefault(place, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             mapping: dict[Any, Any] = {}
+            merged: dict[Any, Any] = {}
             for key_node, value_node in node.value:
+                if key_node.tag == _MERGE:
+                    merged |= self._merged(loader, value_node, place)
+                    continue
                 key = loader.construct_object(key_node, deep=True)
                 self._lines[(*place, key)] = key_node.start_mark.line + 1
                 if key in mapping:
                     msg = f"the key `{key}` stands here twice; remove one"
                     raise self.error(msg, *place, key)
                 mapping[key] = self._build(loader, value_node, (*place, key))
-            return mapping
+            return merged | mapping
         if isinstance(node, yaml.SequenceNode):
             return [self._build(loader, item, (*place, index)) for index, item in enumerate(node.value)]
         return loader.construct_object(node, deep=True)
+
+    def _merged(self, loader: yaml.SafeLoader, node: yaml.Node, place: Place) -> dict[Any, Any]:
+        """Read what `<<:` takes over; keys that stand beside it win."""
+        if not isinstance(node, yaml.MappingNode):
+            msg = "`<<` takes over one mapping, as in `<<: *name`"
+            raise self.error(msg, *place)
+        taken: dict[Any, Any] = self._build(loader, node, place)
+        return taken
 
     def substituted(self, values: Mapping[str, Any]) -> "YamlFile":
         """

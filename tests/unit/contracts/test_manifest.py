@@ -193,3 +193,20 @@ def test_a_missing_secret_is_found_at_start(tmp_path):
 
     with pytest.raises(ConfigurationError, match=r"pipeline\.yml:5: `api_key` needs the environment variable NO_S"):
         load(write(tmp_path, pipeline=pipeline))
+
+
+def test_repeated_settings_are_written_once_and_taken_over(tmp_path):
+    pipeline = """\
+        components:
+          first:
+            type: haystack.components.rankers.lost_in_the_middle.LostInTheMiddleRanker
+            init_parameters: &ranker {top_k: 4, word_count_threshold: 100}
+          second:
+            type: haystack.components.rankers.lost_in_the_middle.LostInTheMiddleRanker
+            init_parameters: {<<: *ranker, top_k: 5}
+        inputs: {documents: [first.documents, second.documents]}
+        """
+
+    loaded = load(write(tmp_path, pipeline=pipeline)).pipeline
+    assert [loaded.get_component(name).top_k for name in ("first", "second")] == [4, 5]
+    assert loaded.get_component("second").word_count_threshold == 100
