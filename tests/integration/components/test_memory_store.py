@@ -1,11 +1,13 @@
 """MemoryStore keeps each owner's memories apart, repeats without effect, and stays readable for stock mem0."""
 
 import asyncio
+import contextlib
+import socket
 import uuid
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from mem0 import Memory
 from qdrant_client import QdrantClient, models
 
 from components.memory_record import MemoryRecord
@@ -214,33 +216,33 @@ async def test_a_run_is_found_and_removed_as_a_whole(store, me):
     assert await texts(store, me) == ["three"]
 
 
-async def test_stock_mem0_reads_what_the_store_wrote(store, me, qdrant_url, model_server, tmp_path, monkeypatch):
+@pytest.fixture
+def mem0_memory(qdrant_url, model_server, tmp_path, monkeypatch):
+    monkeypatch.setenv("MEM0_DIR", str(tmp_path))
+    from mem0 import Memory  # noqa: PLC0415 - it writes there when it is imported
+
+    client = QdrantClient(qdrant_url)
+    api = {"provider": "openai", "config": {"api_key": "unused", "openai_base_url": model_server.url}}
+    kept = {"client": client, "collection_name": "test_memories", "embedding_model_dims": 384}
+    config = {"llm": api, "embedder": api, "vector_store": {"provider": "qdrant", "config": kept}}
+    memory = Memory.from_config({**config, "history_db_path": str(tmp_path / "history.db")})
+    yield memory
+    memory.close()
+    client.close()
+
+
+async def test_stock_mem0_reads_what_the_store_wrote(store, me, mem0_memory):
     ours = Scope("acme", organization_namespace=str(uuid.uuid4()))
     await store.apply(me, [mine := record("likes green tea", run_id="run-1")])
     await store.apply(ours, [record("the office serves green tea")])
-    monkeypatch.setenv("MEM0_DIR", str(tmp_path))
-    client = QdrantClient(qdrant_url)
-    memory = Memory.from_config(
-        {
-            "vector_store": {
-                "provider": "qdrant",
-                "config": {"client": client, "collection_name": "test_memories", "embedding_model_dims": 384},
-            },
-            "llm": {"provider": "openai", "config": {"api_key": "x", "openai_base_url": model_server.url}},
-            "embedder": {"provider": "openai", "config": {"api_key": "x", "openai_base_url": model_server.url}},
-            "history_db_path": str(tmp_path / "history.db"),
-        }
-    )
-    try:
-        (found,) = memory.search("likes tea", filters={"user_id": me.mem0_user_id})["results"]
-        assert (found["memory"], found["id"], found["run_id"]) == ("likes green tea", mine.id, "run-1")
-        assert found["metadata"]["statement"] == "Did you know: likes green tea"
-        (listed,) = memory.get_all(filters={"user_id": ours.mem0_user_id})["results"]
-        assert (listed["memory"], listed["user_id"][:4]) == ("the office serves green tea", "org-")
-        assert memory.get(mine.id)["memory"] == "likes green tea"
-    finally:
-        memory.close()
-        client.close()
+
+    (found,) = mem0_memory.search("likes tea", filters={"user_id": me.mem0_user_id})["results"]
+    (listed,) = mem0_memory.get_all(filters={"user_id": ours.mem0_user_id})["results"]
+
+    assert (found["memory"], found["id"], found["run_id"]) == ("likes green tea", mine.id, "run-1")
+    assert found["metadata"]["statement"] == "Did you know: likes green tea"
+    assert (listed["memory"], listed["user_id"][:4]) == ("the office serves green tea", "org-")
+    assert mem0_memory.get(mine.id)["memory"] == "likes green tea"
 
 
 async def test_a_collection_of_another_dimension_is_refused_and_left_as_it_is(qdrant_url, me):
@@ -273,17 +275,36 @@ async def test_two_processes_may_create_the_collection_at_the_same_time(qdrant_u
 
 
 async def test_a_store_without_qdrant_says_so_and_recovers_by_itself(qdrant_url, me):
-    store = MemoryStore("http://127.0.0.1:9", collection="test_memories", timeout_seconds=1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    store = MemoryStore(f"http://127.0.0.1:{port}", collection="test_memories", timeout_seconds=5)
     with pytest.raises(StoreUnavailableError, match="does not answer"):
         await store.list(me)
     assert await store.ready() is False
-    store._points.url = qdrant_url  # as if the server had come up at the address
 
-    await store.apply(me, [record("back again")])
+    async with forwarded(port, qdrant_url):
+        await store.apply(me, [record("back again")])
+        assert await store.ready() is True
+        assert await texts(store, me) == ["back again"]
+        await store.close()
 
-    assert await store.ready() is True
-    assert await texts(store, me) == ["back again"]
-    await store.close()
+
+@contextlib.asynccontextmanager
+async def forwarded(port: int, url: str) -> AsyncIterator[None]:
+    """Let the server at an address answer at another port too."""
+
+    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while chunk := await source.read(65536):
+            sink.write(chunk)
+        sink.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(*url.removeprefix("http://").split(":"))
+        await asyncio.gather(pump(reader, back), pump(there, writer))
+
+    async with await asyncio.start_server(serve, "127.0.0.1", port):
+        yield
 
 
 async def test_a_collection_that_was_dropped_is_made_again_by_the_next_call(qdrant_url, me):
