@@ -46,6 +46,7 @@ class Child(ABC):
         self.url = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start_bytes = 0
+        self._is_told_to_stop = False
 
     @property
     def pid(self) -> int | None:
@@ -70,6 +71,7 @@ class Child(ABC):
     def launch(self) -> None:
         """Start the process and return at once; see `wait_ready`."""
         command = self._prepare()
+        self._is_told_to_stop = False
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         if self.log_file.exists() and self.log_file.stat().st_size > _LOG_ROTATION_BYTES:
             self.log_file.replace(self.log_file.with_name(self.log_file.name + ".1"))
@@ -115,21 +117,26 @@ class Child(ABC):
             time.sleep(_POLL_SECONDS)
         return self
 
+    def tell_to_stop(self) -> None:
+        """Send SIGTERM, once: many servers take a second one for impatience."""
+        if self._process is not None and self._process.poll() is None and not self._is_told_to_stop:
+            self._is_told_to_stop = True
+            self._process.send_signal(signal.SIGTERM)
+
     def stop(self, timeout_seconds: float = 15) -> int | None:
         """
-        Ask it to end with SIGTERM, and end it with SIGKILL when it does not.
+        Tell it to stop, wait, and end it with SIGKILL when it does not.
 
         :param timeout_seconds: How long it may take to finish what is in flight.
         :returns: Its exit code; None if it was never started.
         """
         if self._process is None:
             return None
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(timeout_seconds)
-            except subprocess.TimeoutExpired:
-                self.kill()
+        self.tell_to_stop()
+        try:
+            self._process.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
         return self._process.returncode
 
     def kill(self) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hayrecall.local.failures import FolderInUseError
+from hayrecall.local.failures import FolderInUseError, LocalError
 from hayrecall.local.file_lock import FileLock
 
 _TRANSFER_SECONDS = 30
@@ -51,10 +51,14 @@ class DataFolder:
         Work alone in the folder for the time of a `with` block; children that inherit the lock prolong it.
 
         :raises FolderInUseError: If another process works in it.
+        :raises LocalError: If it cannot be written to.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock.acquire(patience_seconds=_TRANSFER_SECONDS)
+        except OSError as error:
+            message = f"the data folder {self.path} cannot be used: {error.strerror}"
+            raise LocalError(message) from error
         except FolderInUseError as error:
             running = self.running()
             where = f" (Hayrecall answers at {running.url})" if running else ""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import SecretStr
+
 from contracts.errors import ConfigurationError
 from contracts.settings import Settings
 from hayrecall.local.child import Child
@@ -19,6 +21,13 @@ PartName = Literal["nats", "qdrant", "embedder", "model"]
 _MODEL_WINDOW_TOKENS = 8192
 _MODEL_REQUESTS_AT_A_TIME = 2
 _MODEL_TIMEOUT_SECONDS = 600  # two cores read some 60 tokens a second and write 10, and requests queue
+
+_LEADING_TO_PARTS = (
+    *("nats_url", "nats_replicas", "qdrant_url", "qdrant_api_key"),
+    *("embedding_base_url", "embedding_api_key", "embedding_model", "embedding_dimension", "embedding_window_tokens"),
+    *("llm_base_url", "llm_api_key", "llm_timeout_seconds", "model_window_tokens"),
+    *("answer_model", "task_model", "memory_model"),
+)
 
 
 @dataclass(frozen=True)
@@ -126,6 +135,21 @@ def parts_to_start(settings: Settings, needed: Iterable[PartName]) -> list[PartN
         )
         raise ConfigurationError(message)
     return names
+
+
+def configured(settings: Settings) -> dict[str, str]:
+    """
+    Give the variables that lead to the parts whose addresses are set, keys included.
+
+    :param settings: The settings.
+    """
+    variables = {}
+    for name in _LEADING_TO_PARTS:
+        value = getattr(settings, name)
+        if value is not None:
+            text = value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+            variables[f"HAYRECALL_{name.upper()}"] = text
+    return variables
 
 
 def new_secret() -> str:

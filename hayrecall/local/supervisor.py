@@ -1,4 +1,4 @@
-"""Starts parts side by side, keeps them running, and stops them in reverse order."""
+"""Starts parts side by side, keeps them running, and stops them in reverse order, group by group."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +16,7 @@ _STEADY_SECONDS = 60.0
 @dataclass
 class _Watched:
     child: Child
+    group: int
     started_at: float
     delay_seconds: float = _FIRST_DELAY_SECONDS
     restart_at: float | None = None
@@ -32,11 +33,17 @@ class Supervisor:
         """
         self._tell = tell
         self._watched: list[_Watched] = []
+        self._groups = 0
 
     def start(self, parts: Sequence[Child]) -> None:
-        """Start the parts and return at once."""
+        """
+        Start parts and return at once.
+
+        :param parts: Parts that do not use each other; they may use those of earlier calls.
+        """
+        self._groups += 1
         for part in parts:
-            self._watched.append(_Watched(part, time.monotonic()))
+            self._watched.append(_Watched(part, self._groups, time.monotonic()))
             part.launch()
 
     def wait_ready(self, parts: Sequence[Child], *, timeout_seconds: float) -> None:
@@ -83,13 +90,17 @@ class Supervisor:
 
     def stop(self, *, timeout_seconds: float) -> None:
         """
-        Stop all parts, the last started first, each only when the ones that use it have ended.
+        Stop all parts: those started last first, and the ones that they use when they have ended.
 
         :param timeout_seconds: How long each may take to finish what is in flight.
         """
         while self._watched:
-            self._watched[-1].child.stop(timeout_seconds)
-            self._watched.pop()
+            group = [watched for watched in self._watched if watched.group == self._watched[-1].group]
+            for watched in group:
+                watched.child.tell_to_stop()
+            for watched in reversed(group):
+                watched.child.stop(timeout_seconds)
+                self._watched.remove(watched)
 
     def kill(self) -> None:
         """End what is left at once, the last started first."""

@@ -12,8 +12,9 @@ from contracts.settings import Settings
 from hayrecall.local.application_part import ApplicationPart
 from hayrecall.local.console import Console
 from hayrecall.local.data_folder import DataFolder, RunningInstance, write_private
+from hayrecall.local.failures import LocalError
 from hayrecall.local.local_stack import start_parts
-from hayrecall.local.parts import parts_to_start
+from hayrecall.local.parts import configured, parts_to_start
 from hayrecall.local.stop_signals import StopRequested, stop_signals
 from hayrecall.local.supervisor import Supervisor
 from hayrecall.server.api_keys import add_key
@@ -44,7 +45,7 @@ def up(settings: Settings) -> int:
             environment = start_parts(names, folder, supervisor, console)
             _require_key(settings, folder, console)
             url = _start_application(folder, supervisor, console, environment)
-            folder.announce(RunningInstance(os.getpid(), url, environment))
+            folder.announce(RunningInstance(os.getpid(), url, configured(settings) | environment))
             console.ready(url)
             while True:
                 time.sleep(_LOOK_EVERY_SECONDS)
@@ -52,6 +53,9 @@ def up(settings: Settings) -> int:
         except StopRequested:
             console.tell("stopping; what is in flight is finished first, a second Ctrl-C ends it at once")
             return 0
+        except OSError as error:  # a full disk, a folder that is not ours
+            message = f"{error.filename or folder.path}: {error.strerror}"
+            raise LocalError(message) from error
         finally:
             _stop(supervisor)
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 parser = argparse.ArgumentParser()
@@ -17,7 +18,14 @@ arguments = parser.parse_args()
 
 if arguments.fail:
     sys.exit("the reason why it ends")
-signal.signal(signal.SIGTERM, signal.SIG_IGN if arguments.stubborn else lambda *_: sys.exit(0))
+
+
+def end(*_):
+    sys.stdout.write(f"{time.monotonic():020.6f}\n")
+    sys.exit(0)
+
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN if arguments.stubborn else end)
 server = http.server.ThreadingHTTPServer(("127.0.0.1", arguments.port), http.server.BaseHTTPRequestHandler)
 draft = arguments.ports_file.with_suffix(".tmp")
 draft.write_text(json.dumps({"url": f"http://127.0.0.1:{server.server_address[1]}", "pid": os.getpid()}))
