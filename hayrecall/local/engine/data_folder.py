@@ -122,9 +122,9 @@ class DataFolder:
             return False
         collection = self._collections.pop(name, None)
         self._unloadable.pop(name, None)
-        doomed = (self.root / name).rename(self.root / f"{_DELETED}{uuid4().hex}")
         if collection is not None:
-            collection.close()
+            collection.close()  # before its files move: closing flushes to where they were
+        doomed = (self.root / name).rename(self.root / f"{_DELETED}{uuid4().hex}")
         shutil.rmtree(doomed, ignore_errors=True)
         return True
 

@@ -298,13 +298,16 @@ async def forwarded(port: int, url: str) -> AsyncIterator[None]:
         while chunk := await source.read(65536):
             sink.write(chunk)
         sink.close()
+        await sink.wait_closed()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection(*url.removeprefix("http://").split(":"))
-        await asyncio.gather(pump(reader, back), pump(there, writer))
+        connections.append(asyncio.gather(pump(reader, back), pump(there, writer)))
 
+    connections: list[asyncio.Future] = []
     async with await asyncio.start_server(serve, "127.0.0.1", port):
         yield
+        await asyncio.gather(*connections)
 
 
 async def test_a_collection_that_was_dropped_is_made_again_by_the_next_call(qdrant_url, me):
