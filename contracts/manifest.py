@@ -31,6 +31,7 @@ class _Content(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     vars: dict[str, Any] = Field(default_factory=dict)
+    prompts: dict[str, Path] = Field(default_factory=dict)
     pipelines: dict[str, _Entry] = Field(min_length=1)
 
 
@@ -40,7 +41,8 @@ class PipelineEntry:
     One entry of the manifest: a pipeline file, and what fills its `${…}`.
 
     `id` is the served model's name; `locale` the language where none can be told; `vision` whether images go to the
-    answer model; `own_vars` and `own_prompts` are what the entry itself sets, over what all entries share.
+    answer model; `prompts` are the folders that do not lie beside the pipeline file; `own` names what the entry itself
+    sets, under `vars` and `prompts`, over what all entries share.
     """
 
     id: str
@@ -50,8 +52,8 @@ class PipelineEntry:
     locale: Locale
     vision: bool
     values: dict[str, Any]
-    own_prompts: dict[str, Path]
-    own_vars: tuple[str, ...]
+    prompts: dict[str, Path]
+    own: dict[str, tuple[str, ...]]
     source: YamlFile
 
     @property
@@ -68,7 +70,7 @@ class PipelineEntry:
         """
         file = YamlFile(self.file)
         used = file.references()
-        for kind, names in (("vars", self.own_vars), ("prompts", self.own_prompts)):
+        for kind, names in self.own.items():
             for name in names:
                 if f"{kind}.{name}" not in used:
                     msg = f"`{name}` is not used by {self.file}; remove it, or write `${{{kind}.{name}}}` there"
@@ -79,7 +81,7 @@ class PipelineEntry:
         return file.substituted({**self.values, **folders, "assistant.stages": stages})
 
     def _prompt_folder(self, name: str) -> Path:
-        return self.own_prompts.get(name, self.file.parent / "prompts" / name)
+        return self.prompts.get(name, self.file.parent / "prompts" / name)
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,8 @@ class Manifest:
                 locale=entry.locale or settings.default_locale,
                 vision=entry.vision,
                 values=known | shared | {f"assistant.{key}": value for key, value in described.items()},
-                own_prompts={key: base / folder for key, folder in entry.prompts.items()},
-                own_vars=tuple(entry.vars),
+                prompts={key: base / folder for key, folder in (content.prompts | entry.prompts).items()},
+                own={"vars": tuple(entry.vars), "prompts": tuple(entry.prompts)},
                 source=source,
             )
         return cls(entries)

@@ -39,9 +39,7 @@ class Settings(BaseSettings):
     api_keys_file: Path | None = Field(None, description="File of hashed API keys; default: DATA_DIR/api_keys.json")
     openwebui_jwt_secret: SecretStr | None = Field(None, description="Secret that Open WebUI signs user tokens with")
     link_secret: SecretStr | None = Field(None, description="Secret that signs links; default: made once in DATA_DIR")
-    public_url: str | None = Field(
-        None, description="Address under which people reach this server"
-    )
+    public_url: str | None = Field(None, description="Address under which people reach this server")
     experts: list[str] = Field(default_factory=list, description="Names of those who answer, as a JSON list")
     expert_webhook_kind: Literal["slack", "teams", "signed"] = Field(
         "signed", description="Kind of the experts' webhook"

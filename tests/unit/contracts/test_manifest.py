@@ -80,7 +80,7 @@ def test_a_second_assistant_is_one_entry_over_the_same_file(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("vars:", "varz:", "pipelines.yaml:1: `varz` is not a key here; there are: vars, pipelines"),
+        ("vars:", "varz:", "pipelines.yaml:1: `varz` is not a key here; there are: vars, prompts, pipelines"),
         (
             "    description",
             "    descripton",
