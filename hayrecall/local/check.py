@@ -3,6 +3,9 @@
 from components.pipeline_file import load_pipeline
 from contracts.manifest import Manifest
 from contracts.settings import Settings
+from hayrecall.local.parts import PARTS
+
+_ANY_ADDRESS = "http://127.0.0.1"
 
 
 def check() -> int:
@@ -13,6 +16,9 @@ def check() -> int:
     :raises ConfigurationError: If anything is wrong; the message names file, line and what to change.
     """
     settings = Settings.load()
+    # `up` fills in what is not set; to find out whether a pipeline is sound, any address will do.
+    unset = {part.setting: _ANY_ADDRESS for part in PARTS.values() if getattr(settings, part.setting) is None}
+    settings = settings.model_copy(update=unset)
     manifest = Manifest.load(settings)
     for entry in manifest.entries.values():
         load_pipeline(entry)

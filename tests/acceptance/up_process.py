@@ -70,15 +70,14 @@ class UpProcess:
         """Give the process id of each child by the last word of its module or program."""
         found = {}
         for process in Path("/proc").iterdir():
-            if not process.name.isdigit():
-                continue
             try:
                 parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                words = (process / "cmdline").read_text().split("\0")
-            except (FileNotFoundError, ProcessLookupError):
+                program, *words = (process / "cmdline").read_text().split("\0")
+            except (FileNotFoundError, NotADirectoryError, ProcessLookupError, PermissionError):
                 continue
-            if parent == self.process.pid:
-                found[words[3] if words[2] == "hayrecall" else words[2]] = int(process.name)
+            if parent == self.process.pid:  # python -m hayrecall COMMAND, python -m MODULE, or a program
+                name = {"hayrecall": words[2]}.get(words[1], words[1]) if words[0] == "-m" else Path(program).name
+                found[name] = int(process.name)
         return found
 
     def stop(self) -> int:
