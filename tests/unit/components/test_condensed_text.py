@@ -55,8 +55,14 @@ def test_reasoning_quotes_fences_and_labels_go(reply):
         '"null"',
         "<none>",
         "[]",
-    ]
-    + ["<think>Hm.</think>", "<think>Hm.", "Hm.</think>", "<think></think>\n\n", "Question: N/A", "Keine Frage.", "\0"],
+        "<think>Hm.</think>",
+        "<think>Hm.",
+        "Hm.</think>",
+        "<think></think>\n\n",
+        "Question: N/A",
+        "Keine Frage.",
+        "\x00",
+    ],
 )
 def test_what_stands_for_nothing_is_blank(reply):
     assert clean_question(reply) == ""

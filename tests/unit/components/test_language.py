@@ -5,14 +5,16 @@ import pytest
 from components.language import detect_locale, locale_of_turn
 
 SHORT = {
-    "de": """Wie viele Ferientage habe ich?|Was kostet das?|OK danke|Wer ist zuständig?|Und nächstes Jahr?|Hallo|Ja bitte
-        |Wo finde ich das Formular?|Gilt das auch für Lehrlinge?|Wie hoch ist der Beitrag?|Und in Bern?|Was ist ein VPN?
+    "de": """Wie viele Ferientage habe ich?|Was kostet das?|OK danke|Wer ist zuständig?|Und nächstes Jahr?|Hallo
+        |Ja bitte|Wo finde ich das Formular?|Gilt das auch für Lehrlinge?|Wie hoch ist der Beitrag?
+        |Und in Bern?|Was ist ein VPN?
         |Ich bin Vegetarier, welche Gerichte gehen?|Kannst du das kürzer sagen?|Wann ist Abgabe?|Wer bist du?|Nein""",
-    "fr": """Combien de jours de vacances ai-je ?|Combien ça coûte ?|OK merci|Qui est responsable ?|Et l'année prochaine ?
-        |Bonjour|Où est le formulaire ?|Oui|Et pour les apprentis ?|Quel est le montant ?|Merci !|Et à Genève ?
+    "fr": """Combien de jours de vacances ai-je ?|Combien ça coûte ?|OK merci|Qui est responsable ?
+        |Et l'année prochaine ?|Bonjour|Où est le formulaire ?|Oui|Et pour les apprentis ?|Quel est le montant ?|Merci !
+        |Et à Genève ?
         |Je suis végétarien, quels plats ?|Qu'est-ce qu'un VPN ?|C'est quand ?|Qui es-tu ?|Non merci""",
-    "it": """Quanti giorni?|Quanti giorni di ferie ho?|Quanto costa?|OK grazie|Chi è responsabile?|E l'anno prossimo?|Ciao
-        |Dove trovo il modulo?|Sì|Vale anche per gli apprendisti?|Qual è l'importo?|Sono vegetariano, quali piatti?
+    "it": """Quanti giorni?|Quanti giorni di ferie ho?|Quanto costa?|OK grazie|Chi è responsabile?|E l'anno prossimo?
+        |Ciao|Dove trovo il modulo?|Sì|Vale anche per gli apprendisti?|Qual è l'importo?|Sono vegetariano, quali piatti?
         |E a Lugano?|Che cos'è una VPN?|Quando?|Chi sei?|Posso lavorare da casa?""",
     "en": """How many vacation days do I have?|How much is it?|OK thanks|Who is responsible?|And next year?|Hello
         |Where is the form?|Yes please|Does it apply to apprentices?|What is the amount?|Thanks!|And in Bern?|When?

@@ -7,7 +7,11 @@ from components.locale_prompt import LocalePrompt
 from contracts.errors import ConfigurationError
 from contracts.turn import LOCALES
 
-CHAT = '{% message role="system" %}Be brief.{% endmessage %}{% insert turns %}{% message role="user" %}{{ q }}{% endmessage %}'
+CHAT = """
+{% message role="system" %}Be brief.{% endmessage %}
+{% insert turns %}
+{% message role="user" %}{{ q }}{% endmessage %}
+"""
 
 
 @pytest.fixture
