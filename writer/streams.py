@@ -111,7 +111,8 @@ class PartitionPulls:
 
         :raises QueueUnavailableError: If NATS did not answer.
         """
-        await asyncio.gather(*(self._create_consumer(number) for number in range(PARTITIONS)))
+        missing = await self._missing_consumers()
+        await asyncio.gather(*(self._create_consumer(number) for number in missing))
         client = self._connection.client
         self._inbox = client.new_inbox()
         try:
@@ -199,6 +200,17 @@ class PartitionPulls:
         partition, pull = (int(part) for part in message.subject.split(".")[-2:])
         if pull == self._pulls[partition]:  # else it ends a pull that we no longer wait for
             self._arrived[partition].put_nowait(message)
+
+    async def _missing_consumers(self) -> list[int]:
+        """Find the partitions whose consumer is not there as described; in a cluster, touching all takes seconds."""
+        listed = await self._connection.call(f"CONSUMER.LIST.{TURNS_STREAM}", {})
+        there = {consumer["name"]: consumer["config"] for consumer in listed["consumers"]}
+        wanted = [consumer_config(number, ack_wait=self._ack_wait) for number in range(PARTITIONS)]
+        return [
+            number
+            for number, config in enumerate(wanted)
+            if not config.items() <= there.get(config["name"], {}).items()
+        ]
 
     async def _create_consumer(self, partition: int) -> None:
         config = consumer_config(partition, ack_wait=self._ack_wait)

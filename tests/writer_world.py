@@ -1,0 +1,152 @@
+"""Everything around a writer: a nats-server, the Qdrant engine, the scripted models, and turns that people said."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from components.dead_letters import DeadLetter, DeadLetterQueue
+from components.jetstream import JetStreamConnection
+from components.memory_record import MemoryRecord
+from components.memory_scope import Scope
+from components.memory_store import MemoryStore
+from contracts.payloads import ConversationTurn
+from contracts.queue import TURNS_STREAM, turn_subject
+from contracts.settings import Settings
+from contracts.turn import Agent, TurnContext
+from tests.scripted_model_server import ScriptedModelServer
+from writer.process import WriterProcess
+
+QUICK = {"writer_retry_seconds": (0.05, 0.1), "writer_ack_wait_seconds": 2, "writer_grace_seconds": 3}
+
+
+def repeat_facts(body: dict[str, Any]) -> dict[str, Any]:
+    """Answer an extraction with one fact for each word like `fact123` in what was said."""
+    words = re.findall(r"\bfact\w+", body["messages"][-1]["content"])
+    return {"facts": [{"text": word, "about": "user"} for word in dict.fromkeys(words)]}
+
+
+class WriterWorld:
+    """Runs writers in this process, says turns, and looks at what became of them."""
+
+    def __init__(self, model_server: ScriptedModelServer, nats_url: str, qdrant_url: str, data_dir: Path) -> None:
+        self.model_server = model_server
+        self.model_server.default("extract", repeat_facts)
+        self.nats_url = nats_url
+        self.qdrant_url = qdrant_url
+        self.data_dir = data_dir
+        self.connection = JetStreamConnection(nats_url)
+        self.dead_letters = DeadLetterQueue(self.connection)
+        self.memory_store = MemoryStore(qdrant_url)
+
+    async def open(self) -> None:
+        assert await self.connection.open(patience_seconds=10)
+
+    async def close(self) -> None:
+        await self.connection.close()
+        await self.memory_store.close()
+
+    def settings(self, **changes: Any) -> Settings:
+        addresses = {
+            "nats_url": self.nats_url,
+            "qdrant_url": self.qdrant_url,
+            "llm_base_url": self.model_server.url,
+            "embedding_base_url": self.model_server.url,
+            "data_dir": self.data_dir,
+        }
+        return Settings(_env_file=None, **addresses | QUICK | changes)
+
+    def environment(self, **changes: Any) -> dict[str, str]:
+        """The same settings for a process of its own."""
+        settings = self.settings(**changes).model_dump(mode="json", exclude_none=True, exclude_unset=True)
+        return {
+            f"HAYRECALL_{name.upper()}": str(value).replace("'", '"') if isinstance(value, list) else str(value)
+            for name, value in settings.items()
+        } | {"HAYRECALL_LLM_API_KEY": "unused", "HAYRECALL_EMBEDDING_API_KEY": "unused"}
+
+    @asynccontextmanager
+    async def writer(self, **changes: Any) -> AsyncIterator[WriterProcess]:
+        process = WriterProcess(self.settings(**changes))
+        running = asyncio.create_task(process.run())
+        try:
+            yield process
+        finally:
+            process.stop()
+            await running
+
+    async def say(
+        self, user_id: str, question: str, *, answer: str | None = "Sure.", **changes: Any
+    ) -> ConversationTurn:
+        """Publish a turn as the chat does."""
+        said = turn(user_id, question, answer=answer, **changes)
+        await self.publish(user_id, said.model_dump_json().encode(), run_id=str(said.run_id))
+        return said
+
+    async def publish(self, user_id: str, body: bytes, *, run_id: str | None = None, **headers: str) -> dict[str, Any]:
+        names = {"Nats-Msg-Id": run_id or str(uuid4()), "Nats-Expected-Stream": TURNS_STREAM}
+        return await self.connection.publish(turn_subject("default", user_id), body, names | headers)
+
+    async def memories(self, user_id: str) -> list[MemoryRecord]:
+        """Give what is stored of a user, the oldest first, superseded memories included."""
+        found, _ = await self.memory_store.list(Scope("default", user_id=user_id), limit=1000, include_superseded=True)
+        return found[::-1]
+
+    async def texts(self, user_id: str) -> list[str]:
+        return [memory.text for memory in await self.memories(user_id)]
+
+    async def wait_for_texts(self, user_id: str, texts: list[str], *, seconds: float = 15) -> None:
+        async def stored() -> bool:
+            return await self.texts(user_id) == texts
+
+        try:
+            await eventually(stored, seconds=seconds)
+        except pytest.fail.Exception:
+            assert await self.texts(user_id) == texts
+
+    async def wait_for_dead_letter(self, run_id: str, *, seconds: float = 15) -> DeadLetter:
+        async def found() -> DeadLetter | None:
+            return next((letter for letter in await self.dead_letters.list() if letter.run_id == run_id), None)
+
+        return await eventually(found, seconds=seconds)
+
+    async def queued(self, user_id: str | None = None) -> int:
+        """Count the turns of a user (or all) that are not dealt with."""
+        if user_id is None:
+            return int((await self.connection.stream_info(TURNS_STREAM))["state"]["messages"])
+        pattern = "turns.*." + turn_subject("default", user_id).partition(".")[2]
+        return len(await self.connection.read_subject(TURNS_STREAM, pattern, limit=1000))
+
+    async def drained(self, *, seconds: float = 20) -> None:
+        async def empty() -> bool:
+            return await self.queued() == 0
+
+        await eventually(empty, seconds=seconds)
+
+
+def turn(user_id: str, question: str, *, answer: str | None = "Sure.", **changes: Any) -> ConversationTurn:
+    said = TurnContext(
+        tenant_id="default",
+        run_id=str(uuid4()),
+        agent=Agent("rag", "Documents", "Answers from documents"),
+        locale="en",
+        said_at=datetime.now(UTC),
+        user_id=user_id,
+    )
+    return ConversationTurn.of(said, question, answer).model_copy(update=changes)
+
+
+async def eventually(condition: Callable[[], Awaitable[Any]], *, seconds: float = 10) -> Any:
+    """Wait until a condition gives something true."""
+    deadline = time.monotonic() + seconds
+    while not (result := await condition()):
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {seconds} s: {condition.__qualname__}")
+        await asyncio.sleep(0.02)
+    return result
