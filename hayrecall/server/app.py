@@ -1,6 +1,6 @@
 """The server: hayhooks' application with our pipelines, guarded by keys, and the routes around them."""
 
-from hayrecall.server.hayhooks_app import create_hayhooks_app, registry  # isort: skip - sets what hayhooks reads
+from hayrecall.server.hayhooks_app import create_hayhooks_app  # isort: skip - sets what hayhooks reads
 
 import asyncio
 import socket
@@ -58,9 +58,8 @@ def create(settings: Settings, manifest: Manifest) -> FastAPI:
     app = create_hayhooks_app()
     app.title, app.description = "Hayrecall", "Chat over an organization's documents that remembers people."
     app.state.services = services
-    desks = [
-        ExpertDesk(load_pipeline(entry), services) for entry in manifest.entries.values() if entry.run_by == "experts"
-    ]
+    expert_entries = [entry for entry in manifest.entries.values() if entry.run_by == "experts"]
+    desks = [ExpertDesk(load_pipeline(entry), services) for entry in expert_entries]
     app.include_router(health_router())
     for desk in desks:
         app.include_router(question_router(desk))
@@ -86,7 +85,7 @@ def create(settings: Settings, manifest: Manifest) -> FastAPI:
             await services.open()
             for name, wrapper in wrappers.items():
                 await _warm_up(name, wrapper)
-                registry.add(name, wrapper)
+                app.state.pipeline_registry.add(name, wrapper)
             async with AsyncExitStack() as running:
                 for desk in desks:
                     await running.enter_async_context(desk.running())
@@ -96,8 +95,7 @@ def create(settings: Settings, manifest: Manifest) -> FastAPI:
             raise
         finally:
             await services.half_turns.settled()
-            for name, wrapper in wrappers.items():
-                registry.remove(name)
+            for wrapper in wrappers.values():
                 await wrapper.pipeline.close_async()
             await app.state.readiness.close()
             await services.close()

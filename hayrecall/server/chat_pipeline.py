@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
-from fastapi_openai_compat import ChatCompletion
+from fastapi_openai_compat import ChatCompletion  # type: ignore[import-untyped]
 from hayhooks import BasePipelineWrapper
 from haystack.core.errors import PipelineRuntimeError
 
@@ -38,7 +38,7 @@ class ServedPipeline:
     tasks: LoadedPipeline | None = None  # what answers a client's background tasks
 
 
-class ChatPipelineWrapper(BasePipelineWrapper):
+class ChatPipelineWrapper(BasePipelineWrapper):  # type: ignore[misc]
     """
     Runs its pipeline for each chat request, streamed or plain.
 

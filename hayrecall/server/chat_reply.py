@@ -3,20 +3,20 @@
 import time
 from typing import Any
 
-from fastapi_openai_compat import ChatCompletion, Choice, Message
+from fastapi_openai_compat import ChatCompletion, Choice, Message  # type: ignore[import-untyped]
 
 from hayrecall.server.ending import Ending
 from hayrecall.server.errors import ApiError
 
 
-class _Chunk(ChatCompletion):
+class _Chunk(ChatCompletion):  # type: ignore[misc]
     """A chunk without the empty fields of other kinds of answers."""
 
     def model_dump_json(self, **_: Any) -> str:
-        return super().model_dump_json(exclude_unset=True)
+        return str(super().model_dump_json(exclude_unset=True))
 
 
-class _Done(ChatCompletion):
+class _Done(ChatCompletion):  # type: ignore[misc]
     """Ends a stream: hayhooks writes `data: ` and what this gives."""
 
     def model_dump_json(self, **_: Any) -> str:

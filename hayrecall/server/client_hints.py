@@ -1,7 +1,7 @@
 """What clients tell about a conversation beside its messages."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from starlette.datastructures import Headers
@@ -22,7 +22,7 @@ def client_locale(headers: Headers) -> Locale | None:
         except ValueError:
             weight = 0.0
         ranked.append((-weight, index, tag.strip().lower().split("-")[0]))
-    return next((cast("Locale", language) for _, _, language in sorted(ranked) if language in LOCALES), None)
+    return next((language for _, _, language in sorted(ranked) if language in LOCALES), None)
 
 
 def client_time_zone(headers: Headers) -> str | None:

@@ -3,11 +3,11 @@
 from typing import Any
 
 import openai
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from haystack import logging
-from starlette.exceptions import HTTPException
+from starlette.exceptions import HTTPException as AnyHTTPException
 
 from components.model_call import model_error
 from contracts.errors import (
@@ -99,8 +99,8 @@ def _own(error: BaseException) -> BaseException:
 def install(app: FastAPI) -> None:
     """Answer every failure of an application's routes in OpenAI's shape."""
 
-    @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+    @app.exception_handler(AnyHTTPException)
+    async def _http(request: Request, error: AnyHTTPException) -> JSONResponse:
         return _shaped(request, error).response()
 
     @app.exception_handler(RequestValidationError)
@@ -115,7 +115,7 @@ def install(app: FastAPI) -> None:
         return described(error).response()
 
 
-def _shaped(request: Request, error: HTTPException) -> ApiError:
+def _shaped(request: Request, error: AnyHTTPException) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if error.status_code >= _SERVER_ERROR:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from typing import Any, cast
 
 # Read while hayhooks is imported. Nothing is deployed from a folder, nothing is traced into memory or shown on a
 # dashboard, no page of another origin may call, and nobody is told about our users.
@@ -21,18 +22,29 @@ from fastapi import APIRouter, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from hayhooks import create_app
 from hayhooks.server.pipelines.registry import registry
+from hayhooks.server.routers.openai import create_openai_router
 from starlette.routing import BaseRoute
 
-__all__ = ["create_hayhooks_app", "registry", "served_paths"]
+__all__ = ["create_hayhooks_app", "served_paths"]
 
 WANTED = frozenset({"/v1/chat/completions", "/v1/models"})
 
 
 def create_hayhooks_app() -> FastAPI:
-    """Build hayhooks' application and take away every route but the wanted ones: most need no key, some run code."""
-    app = create_app()
+    """
+    Build hayhooks' application and take away every route but the wanted ones: most need no key, some run code.
+
+    :returns: The application; `state.pipeline_registry` is its own, where hayhooks' is the process's.
+    """
+    app: FastAPI = create_app()
+    app.state.pipeline_registry = type(registry)()
+    app.router.routes.clear()
+    app.include_router(create_openai_router(app.state.pipeline_registry))
     _keep_wanted(app.router)
-    app.user_middleware = [layer for layer in app.user_middleware if layer.cls is not CORSMiddleware]
+    app.docs_url = app.redoc_url = None
+    app.setup()  # the OpenAPI document, which `clear` took away as well
+    # A page of another origin has no business here.
+    app.user_middleware = [layer for layer in app.user_middleware if cast("Any", layer.cls) is not CORSMiddleware]
     return app
 
 

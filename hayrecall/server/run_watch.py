@@ -1,6 +1,7 @@
 """What is due at the end of a run, however it ends."""
 
 import time
+from typing import Any
 
 from haystack import logging
 from haystack.core.errors import PipelineRuntimeError
@@ -45,7 +46,12 @@ class RunWatch:
             self._half_turns.promote(turn.run_id, run.answer)
         RUNS.labels(assistant=turn.agent.id, outcome=outcome).inc()
         seconds = round(time.monotonic() - self._started, 3)
-        told = {"run_id": turn.run_id, "assistant": turn.agent.id, "outcome": outcome, "seconds": seconds}
+        told: dict[str, Any] = {
+            "run_id": turn.run_id,
+            "assistant": turn.agent.id,
+            "outcome": outcome,
+            "seconds": seconds,
+        }
         if self._error and described(self._error).status_code == 500:  # noqa: PLR2004
             logger.error("run {run_id} of {assistant}: {outcome} after {seconds} s", **told, exc_info=self._error)
         elif self._error:

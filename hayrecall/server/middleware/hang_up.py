@@ -57,7 +57,10 @@ class HangUp:
             answered = message["type"] == "http.response.body" and not message.get("more_body", False)
             await send(message)
 
-        handling = asyncio.create_task(self.app(scope, watched, noted))
+        async def handle() -> None:
+            await self.app(scope, watched, noted)
+
+        handling = asyncio.create_task(handle())
         try:
             await handling
         except asyncio.CancelledError:

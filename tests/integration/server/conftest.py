@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,15 @@ class Served:
     untrusted: str
     admin: str
     other_tenant: str
+    clients: list[httpx.Client] = field(default_factory=list)
 
     def client(self, user: str | None = None, *, key: str | None = None, **headers: str) -> httpx.Client:
         """Speak HTTP as a user of a trusted client."""
         named = {"X-OpenWebUI-User-Id": user} if user else {}
         headers = {"Authorization": f"Bearer {key or self.trusted}", **named, **headers}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=30)
+        client = httpx.Client(base_url=self.url, headers=headers, timeout=30)
+        self.clients.append(client)  # closed with the server
+        return client
 
     def sdk(self, user: str | None = None, *, key: str | None = None, **headers: str) -> openai.OpenAI:
         """Speak OpenAI's API as its own client does."""
@@ -104,8 +107,11 @@ def serving(folder: Path, pipelines: dict[str, Any] | None, **settings: Any) -> 
     assert server.started, "the server did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Served(f"http://127.0.0.1:{port}", loaded, loops[0], **shown)
+        served = Served(f"http://127.0.0.1:{port}", loaded, loops[0], **shown)
+        yield served
     finally:
+        for client in served.clients:
+            client.close()
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive(), "the server did not stop"
