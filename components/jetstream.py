@@ -63,7 +63,8 @@ class JetStreamConnection:
         if self._keeper is None:
             self._keeper = asyncio.create_task(self._keep(), name="jetstream-keeper")
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._available.wait(), patience_seconds)
+            async with asyncio.timeout(patience_seconds):
+                await self._available.wait()
         return self.is_available
 
     async def close(self) -> None:
@@ -75,7 +76,8 @@ class JetStreamConnection:
         self._available.clear()
         # A frozen server never answers the last flush.
         with contextlib.suppress(TimeoutError, nats.errors.Error):
-            await asyncio.wait_for(self._client.close(), 1)
+            async with asyncio.timeout(1):
+                await self._client.close()
 
     @property
     def is_available(self) -> bool:

@@ -62,8 +62,10 @@ class OutboxRelay:
                 if complaint != (complaint := str(error)):
                     logger.warning("turns stay in the outbox for now: {reason}", reason=complaint)
                 await asyncio.sleep(_PAUSE_SECONDS)
+            # Not wait_for: before Python 3.12 it swallows a cancellation that meets its result.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _POLL_SECONDS)
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await self._wake.wait()
 
     async def send_all(self) -> None:
         """
