@@ -70,13 +70,7 @@ def test_every_turn_is_remembered_by_its_condensed_question_only(name):
 
     searched = {"embedder", "memory_retriever", "document_retriever", "conversation_builder", "intent_recorder"}
     for sender, receiver, edge in pipeline.graph.edges(data=True):
-        if receiver in (
-            "embedder",
-            "memory_retriever",
-            "document_retriever",
-            "conversation_builder",
-            "intent_recorder",
-        ):
+        if receiver in searched:
             assert sender != "history_limiter", edge
 
 
