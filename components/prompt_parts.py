@@ -73,8 +73,7 @@ class PromptParts:
 
     def _second_turn(self) -> int:
         """Find where the oldest turn with its answers ends; 0 if it is the user's last."""
-        users = [i for i, said in enumerate(self.turns) if said.is_from(ChatRole.USER)]
-        return next((i for i in users if i > 0), 0)
+        return next((i for i, said in enumerate(self.turns) if i and said.is_from(ChatRole.USER)), 0)
 
 
 def fit(
