@@ -118,6 +118,7 @@ class WriterProcess:
             memorizer=self._pipeline,
             memories=self._pipeline.memory_store,
             dead_letters=dead_letters,
+            erase_settles_seconds=settings.writer_ack_wait_seconds / 10,
         )
         return Consumer(
             pulls=self._pulls,
