@@ -1,6 +1,6 @@
 """Keep the memories of users and organizations, each strictly apart, in a format that mem0 reads."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import UUID
@@ -13,6 +13,7 @@ from components.memory_record import MemoryRecord
 from components.memory_scope import Scope
 from components.qdrant_collection import Delete, Insert, Mark, Point, QdrantCollection, Replace, Which, Write
 from contracts.errors import ConfigurationError, StaleMemoryError, StoreUnavailableError
+from contracts.settings import Settings
 from contracts.turn import Vector
 
 __all__ = ["MemoryRecord", "MemoryStore", "Scope"]
@@ -20,7 +21,7 @@ __all__ = ["MemoryRecord", "MemoryStore", "Scope"]
 _KEYWORDS = ("tenant_id", "user_id", "organization_id", "agent_id", "run_id", "status", "superseded_by")
 _TIMES = ("created_at",)
 _CURRENT = {"status": "current"}
-_DELETE_PAGE = 1000  # memories
+_PAGE = 1000  # memories
 
 
 class MemoryStore:
@@ -66,6 +67,19 @@ class MemoryStore:
         self._points = QdrantCollection(
             url, collection, api_key=api_key, dimension=dimension, timeout_seconds=timeout_seconds
         )
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """
+        Make the store that the settings describe; nothing is opened.
+
+        :raises ConfigurationError: If there is no address.
+        """
+        if settings.qdrant_url is None:
+            msg = "the memory store has no address: set HAYRECALL_QDRANT_URL"
+            raise ConfigurationError(msg)
+        api_key = Secret.from_token(settings.qdrant_api_key.get_secret_value()) if settings.qdrant_api_key else None
+        return cls(settings.qdrant_url, api_key=api_key, dimension=settings.embedding_dimension)
 
     def to_dict(self) -> dict[str, Any]:
         """Serialize for a pipeline's YAML."""
@@ -133,6 +147,22 @@ class MemoryStore:
     async def get(self, scope: Scope, memory_id: str) -> MemoryRecord | None:
         """Give one memory of the owner, current or superseded; None if it is unknown or another's."""
         return await self._get(scope, memory_id)
+
+    async def history(self, scope: Scope, memory_id: str) -> Sequence[MemoryRecord]:
+        """Give what a memory superseded, directly and through others, newest first; nothing for an unknown one."""
+        points = await (await self._opened()).find(_which(scope, ids=_uuids([memory_id])), limit=1)
+        older = [_record(point) for point in await self._older(scope, points)]
+        return sorted(older, key=lambda record: record.superseded_at or record.created_at, reverse=True)
+
+    async def every(self, scope: Scope, *, include_superseded: bool = True) -> AsyncIterator[MemoryRecord]:
+        """Go through all memories of an owner, newest first."""
+        cursor: str | None = None
+        while True:
+            page, cursor = await self.list(scope, limit=_PAGE, cursor=cursor, include_superseded=include_superseded)
+            for record in page:
+                yield record
+            if cursor is None:
+                return
 
     async def list(
         self, scope: Scope, *, limit: int = 50, cursor: str | None = None, include_superseded: bool = False
@@ -219,16 +249,11 @@ class MemoryStore:
 
         :returns: How many of `ids` there were; unknown ones and those of others are passed over.
         """
-        points = await self._opened()
-        found = await points.find(_which(scope, ids=_uuids(ids)), limit=max(len(ids), 1))
-        named, going = len(found), set[str]()
-        while found:
-            going |= {point.id for point in found}
-            older = _which(scope, {"superseded_by": sorted(going)}, not_ids=sorted(going))
-            found = await points.find(older, limit=_DELETE_PAGE)
+        named = await (await self._opened()).find(_which(scope, ids=_uuids(ids)), limit=max(len(ids), 1))
+        going = {point.id for point in named} | {point.id for point in await self._older(scope, named)}
         if going:
-            await points.write([Delete(_which(scope, ids=sorted(going)))])
-        return named
+            await self._points.write([Delete(_which(scope, ids=sorted(going)))])
+        return len(named)
 
     async def delete_run(self, scope: Scope, run_id: str) -> None:
         """Delete every memory of the owner that came from this run."""
@@ -241,6 +266,18 @@ class MemoryStore:
     async def _opened(self) -> QdrantCollection:
         await self.open()
         return self._points
+
+    async def _older(self, scope: Scope, points: Sequence[Point]) -> Sequence[Point]:
+        """Find what these points superseded, and what that superseded before."""
+        known, older = {point.id for point in points}, []
+        while known:
+            which = _which(scope, {"superseded_by": sorted(known)}, not_ids=sorted(known))
+            found = await (await self._opened()).find(which, limit=_PAGE)
+            if not found:
+                break
+            known |= {point.id for point in found}
+            older += found
+        return older
 
     async def _get(self, scope: Scope, memory_id: str, *, with_vector: bool = False) -> MemoryRecord | None:
         which = _which(scope, ids=_uuids([memory_id]))

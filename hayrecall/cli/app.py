@@ -2,7 +2,7 @@
 
 import typer
 
-from hayrecall.cli import check, deadletters, ingest, serve, up, writer
+from hayrecall.cli import check, deadletters, ingest, memories, serve, up, writer
 from hayrecall.cli.sentences import Sentences
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app.command()(writer.writer)
 app.command()(check.check)
 app.command()(ingest.ingest)
 app.add_typer(deadletters.app, name="deadletters")
+app.add_typer(memories.app, name="memories")
 
 
 def main() -> None:

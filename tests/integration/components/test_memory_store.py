@@ -19,7 +19,7 @@ from tests.scripted_model_server import embed
 
 pytestmark = pytest.mark.integration
 
-MONDAY = datetime(2026, 11, 30, 22, 30, tzinfo=UTC)
+MONDAY = datetime(2025, 12, 1, 22, 30, tzinfo=UTC)
 HOSTILE_IDS = ["a b", "*", ">", "a/b\\c", "ann.b@acme.example", "x" * 500, "a\r\nb", "אבג", "😀", "org-x", "default"]
 
 
@@ -176,6 +176,9 @@ async def test_deleting_takes_everything_along_that_the_memory_superseded(store,
     await store.apply(me, [zug, other])
     await store.apply(me, [basel], [(zug.id, basel.id, MONDAY)])
     await store.edit(me, basel.id, "canary-bern", vector("canary-bern"))
+    history = await store.history(me, basel.id)
+    assert [memory.text for memory in history] == ["canary-basel", "canary-zug"]
+    assert [memory.text async for memory in store.every(me, include_superseded=False)] == ["canary-bern", "likes tea"]
 
     assert await store.delete(me, [basel.id]) == 1
 

@@ -18,7 +18,7 @@ from writer.memory_pipeline import MemoryPipeline
 
 pytestmark = pytest.mark.integration
 
-MONDAY = datetime(2026, 11, 30, 22, 30, tzinfo=UTC)
+MONDAY = datetime(2025, 12, 1, 22, 30, tzinfo=UTC)
 
 
 @pytest.fixture
