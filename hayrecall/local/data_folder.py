@@ -1,5 +1,6 @@
 """The folder of everything that is kept on this machine, which one process at a time works in."""
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from hayrecall.local.failures import FolderInUseError, LocalError
 from hayrecall.local.file_lock import FileLock
 
 _TRANSFER_SECONDS = 30
+_DISK_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class DataFolder:
         Work alone in the folder for the time of a `with` block; children that inherit the lock prolong it.
 
         :raises FolderInUseError: If another process works in it.
-        :raises LocalError: If it cannot be written to.
+        :raises LocalError: If it cannot be written to, now or later.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -67,6 +69,11 @@ class DataFolder:
         self.run_file.unlink(missing_ok=True)  # what a killed run left
         try:
             yield
+        except OSError as error:
+            if error.errno not in _DISK_FAULTS:
+                raise
+            message = f"{error.filename or self.path}: {error.strerror}"
+            raise LocalError(message) from error
         finally:
             self.run_file.unlink(missing_ok=True)
             self.lock.release()

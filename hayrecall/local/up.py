@@ -12,7 +12,6 @@ from contracts.settings import Settings
 from hayrecall.local.application_part import ApplicationPart
 from hayrecall.local.console import Console
 from hayrecall.local.data_folder import DataFolder, RunningInstance, write_private
-from hayrecall.local.failures import LocalError
 from hayrecall.local.local_stack import start_parts
 from hayrecall.local.parts import configured, parts_to_start
 from hayrecall.local.stop_signals import StopRequested, stop_signals
@@ -53,9 +52,6 @@ def up(settings: Settings) -> int:
         except StopRequested:
             console.tell("stopping; what is in flight is finished first, a second Ctrl-C ends it at once")
             return 0
-        except OSError as error:  # a full disk, a folder that is not ours
-            message = f"{error.filename or folder.path}: {error.strerror}"
-            raise LocalError(message) from error
         finally:
             _stop(supervisor)
 

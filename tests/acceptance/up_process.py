@@ -69,11 +69,11 @@ class UpProcess:
     def children(self) -> dict[str, int]:
         """Give the process id of each child by the last word of its module or program."""
         found = {}
-        for process in Path("/proc").iterdir():
+        for process in Path("/proc").glob("[0-9]*"):
             try:
                 parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
                 program, *words = (process / "cmdline").read_text().split("\0")
-            except (FileNotFoundError, NotADirectoryError, ProcessLookupError, PermissionError):
+            except (FileNotFoundError, ProcessLookupError):
                 continue
             if parent == self.process.pid:  # python -m hayrecall COMMAND, python -m MODULE, or a program
                 name = {"hayrecall": words[2]}.get(words[1], words[1]) if words[0] == "-m" else Path(program).name

@@ -2,11 +2,12 @@
 
 import json
 import stat
+from pathlib import Path
 
 import pytest
 
 from hayrecall.local.data_folder import DataFolder, RunningInstance
-from hayrecall.local.failures import FolderInUseError
+from hayrecall.local.failures import FolderInUseError, LocalError
 
 
 def test_a_running_instance_is_found_with_its_addresses_and_gone_after_it(tmp_path):
@@ -42,3 +43,22 @@ def test_who_comes_second_is_told_who_is_there_and_where_it_answers(tmp_path):
         ):
             pass
         assert DataFolder(tmp_path).running() is not None
+
+
+def test_a_disk_that_is_full_is_a_sentence_and_the_folder_is_given_free(tmp_path):
+    folder = DataFolder(tmp_path)
+    with (
+        pytest.raises(LocalError, match="No space left on device"),
+        folder.locked(),
+    ):
+        Path("/dev/full").write_text("x")
+    assert not folder.lock.is_held()
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(LocalError, match=r"the data folder .*/file/data cannot be used"),
+        DataFolder(tmp_path / "file" / "data").locked(),
+    ):
+        pass
