@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from contracts.settings import Settings
 from hayrecall.server.api_keys import add_key
 from hayrecall.server.app import create
 from tests.conftest import wait_until
+
+os.environ.setdefault("HAYRECALL_EMBEDDING_API_KEY", "unused")  # as the commands do
 
 HERE = Path(__file__).parent
 JWT_SECRET = "what Open WebUI and Hayrecall both know, and nobody else does"

@@ -1,0 +1,156 @@
+"""Whole turns of the shipped rag pipeline over HTTP: what is asked of whom, what is kept, and what stays apart."""
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from components.refusal_texts import refusal_text
+from tests.integration.server.conftest import Served, serving
+
+pytestmark = pytest.mark.integration
+SENTINEL = "zanzibarquokka"
+DOCUMENT = f"Annex 7. The {SENTINEL} clause applies to every contract. " * 600
+
+
+@pytest.fixture(scope="module")
+def rag_server(tmp_path_factory, _model_server, nats_url, qdrant_url) -> Iterator[Served]:
+    """Serves the project's own manifest."""
+    urls = {"llm_base_url": _model_server.url, "embedding_base_url": _model_server.url}
+    with serving(tmp_path_factory.mktemp("rag"), None, nats_url=nats_url, qdrant_url=qdrant_url, **urls) as served:
+        yield served
+
+
+@pytest.fixture
+def rag(rag_server, model_server) -> Served:
+    return rag_server
+
+
+@pytest.fixture
+def user() -> str:
+    """A user whom no other test knows."""
+    return f"ann {uuid.uuid4()} *>@acme.example"
+
+
+def ask(client, text, *, stream=False, model="rag", **body):
+    messages = text if isinstance(text, list) else [{"role": "user", "content": text}]
+    answer = client.post("/v1/chat/completions", json={"model": model, "messages": messages, "stream": stream, **body})
+    assert answer.status_code == 200, answer.text
+    if not stream:
+        said = answer.json()
+        return said["choices"][0]["message"]["content"], said["hayrecall"]
+    events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+    text = "".join(c["delta"].get("content", "") for event in events for c in event["choices"])
+    return text, events[-1]["hayrecall"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_question_is_condensed_answered_and_told_as_such(rag, model_server, user, stream):
+    model_server.default("condenser", "When does the canteen open?")
+    model_server.default("answer", "At seven.")
+
+    text, told = ask(rag.client(user), "And when does it open?", stream=stream)
+
+    assert text == "At seven."
+    assert (told["outcome"], told["question"]) == ("answered", "When does the canteen open?")
+    assert {call.stage for call in model_server.log} == {"gate", "condenser", "embed", "answer"}
+
+
+@pytest.mark.parametrize("role", ["user", "system"])
+def test_an_inlined_document_reaches_the_answer_model_and_no_search(rag, model_server, user, role):
+    model_server.default("condenser", "Which clause applies?")
+    messages = [{"role": role, "content": DOCUMENT}, {"role": "user", "content": "Which clause applies?"}]
+    if role == "user":
+        messages = [{"role": "user", "content": DOCUMENT + "\nWhich clause applies?"}]
+
+    ask(rag.client(user), messages)
+
+    assert model_server.calls("embed")
+    for call in model_server.calls("embed"):
+        assert SENTINEL not in call.text
+        assert "Which clause applies?" in call.text
+    assert SENTINEL in model_server.calls("answer")[0].text
+    with rag.client(user) as client:
+        assert SENTINEL not in client.get("/v1/memories/export").text
+
+
+def test_what_was_said_in_one_chat_is_known_in_the_next_before_any_writer_ran(rag, model_server, user):
+    model_server.script("condenser", "I am allergic to lupins.", "What may I eat?")
+    ask(rag.client(user, **{"X-OpenWebUI-Chat-Id": "one"}), "I am allergic to lupins.")
+
+    ask(rag.client(user, **{"X-OpenWebUI-Chat-Id": "two"}), "What may I eat?")
+
+    assert "lupins" in model_server.calls("answer")[-1].text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refusal_is_a_message_in_the_users_language(rag, model_server, user, stream):
+    model_server.default("condenser", "N/A")
+
+    text, told = ask(rag.client(user), "Quand est-ce que la cantine ouvre demain matin?", stream=stream)
+
+    assert told["outcome"] == "condensation_empty"
+    assert " " in text
+    assert "Error" not in text
+    assert not model_server.calls("answer")
+
+    assert text == refusal_text("condensation_empty", "fr")
+
+
+def test_a_question_about_the_assistant_touches_no_memory(rag, model_server, user):
+    model_server.default("gate", {"label": "meta"})
+    model_server.latency["condenser"] = 5
+
+    _, told = ask(rag.client(user), "Who are you, and what can you do?")
+
+    assert told["outcome"] == "meta"
+    assert not model_server.calls("embed")
+
+
+def test_without_an_identity_everything_works_but_nothing_is_kept(rag, model_server):
+    with rag.client(key=rag.untrusted, **{"X-OpenWebUI-User-Id": "somebody"}) as client:
+        assert ask(client, "When does it open?")[1]["outcome"] == "answered"
+    with rag.client("somebody") as client:
+        model_server.reset()
+        ask(client, "What do you know?")
+    assert "When does it open?" not in model_server.calls("answer")[0].text
+
+
+def test_who_switched_learning_off_is_neither_remembered_nor_read(rag, model_server, user):
+    model_server.default("condenser", lambda body: "I collect teapots.")
+    with rag.client(user) as client:
+        assert client.put("/v1/memories/settings", json={"learning": False}).json() == {"learning": False}
+        ask(client, "I collect teapots.")
+        model_server.default("condenser", "What do I collect?")
+        ask(client, "What do I collect?")
+
+        assert "teapots" not in model_server.calls("answer")[-1].text
+        assert client.get("/v1/memories/settings").json() == {"learning": False}
+
+
+def test_users_and_tenants_never_see_each_other(rag, model_server):
+    """100 interleaved requests of two users in two tenants who have the same ids; each names its own canary."""
+    names = [f"{uuid.uuid4()}-{n}" for n in range(2)]
+    callers = [(name, key) for name in names for key in (rag.trusted, rag.other_tenant)]
+    canaries = [f"canary{number}{uuid.uuid4().hex[:8]}" for number in range(len(callers))]
+    model_server.default(
+        "condenser", lambda body: re.findall(r"canary\w+ says \d+", body["messages"][-1]["content"])[-1]
+    )
+    clients = [rag.client(name, key=key) for name, key in callers]
+
+    def turn(number):
+        caller = number % len(callers)
+        text, told = ask(clients[caller], f"{canaries[caller]} says {number}")
+        return caller, text + told["question"]
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(turn, range(100)))
+
+    seen = [call.text for call in model_server.log] + [text for _, text in answers]
+    assert max(sum(canary in text for canary in canaries) for text in seen) == 1
+    assert all(canaries[caller] in text for caller, text in answers)
+    reminded = [call for call in model_server.calls("answer") if call.text.count("canary") > 1]
+    assert len(reminded) > 20, "turns on the queue were hardly ever offered: the test shows nothing"
