@@ -99,12 +99,12 @@ class BodyStore:
 
     async def delete_all(self, tenant_id: str, user_id: str) -> None:
         """
-        Delete every body of a user, also half-stored ones.
+        Delete every body of a user, also half-stored ones, and overwrite them on disk.
 
         :raises QueueUnavailableError: If NATS did not confirm.
         """
         prefix = user_key(tenant_id, user_id)
-        await self._connection.purge(_STREAM, _chunks(f"{prefix}.*"))
+        await self._connection.scrub(_STREAM, _chunks(f"{prefix}.*"))
         # The key and its dot are 54 bytes, a multiple of 3: in base64 too, names of the user share their beginning.
         start = _meta(f"{prefix}.")
         for subject in await self._connection.subjects(_STREAM, f"$O.{BODIES_BUCKET}.M.>"):

@@ -6,7 +6,6 @@ from uuid import uuid4
 from haystack import logging
 
 from components.body_store import BodyStore
-from components.bucket import Bucket
 from components.jetstream import RefusedError
 from components.memory_scope import Scope
 from components.memory_store import MemoryStore
@@ -27,8 +26,6 @@ from contracts.queue import (
 
 logger = logging.getLogger(__name__)
 
-_MOST_SCRUBBED = 1000
-
 
 async def erase(parts: QueueParts, tenant_id: str, user_id: str, *, memories: MemoryStore) -> EraseOrder:
     """
@@ -46,27 +43,24 @@ async def erase(parts: QueueParts, tenant_id: str, user_id: str, *, memories: Me
     """
     order = EraseOrder(run_id=uuid4(), tenant_id=tenant_id, user_id=user_id, erased_at=datetime.now(UTC))
     await parts.states.set_erased(tenant_id, user_id, order.erased_at)
-    # The disk's own files first: what a roll-up or a purge drops stays readable in them until they are compacted.
-    await _scrub(parts, TURNS_STREAM, stored_subject(tenant_id, user_id))
-    await _scrub(parts, DEAD_STREAM, dead_subject(tenant_id, user_id))
-    await _scrub(parts, f"KV_{PLANS_BUCKET}", f"$KV.{PLANS_BUCKET}.{user_key(tenant_id, user_id)}.>")
-    await _scrub(parts, f"KV_{QUESTIONS_BUCKET}", f"$KV.{QUESTIONS_BUCKET}.{user_key(tenant_id, user_id)}.>")
     await _replace_queued(parts, order)
-    await parts.connection.purge(DEAD_STREAM, dead_subject(tenant_id, user_id))
+    await parts.connection.scrub(DEAD_STREAM, dead_subject(tenant_id, user_id))
     await BodyStore(parts.connection).delete_all(tenant_id, user_id)
     for bucket in (PLANS_BUCKET, QUESTIONS_BUCKET):
-        await Bucket(parts.connection, bucket).delete(f"{user_key(tenant_id, user_id)}.>")
+        await parts.connection.scrub(f"KV_{bucket}", f"$KV.{bucket}.{user_key(tenant_id, user_id)}.>")
     await parts.outbox.erase(turn_subject(tenant_id, user_id))
     await memories.delete_all(Scope(tenant_id, user_id=user_id))
     return order
 
 
 async def _replace_queued(parts: QueueParts, order: EraseOrder) -> None:
-    """Drop the user's queued turns in one step; the order stands where they stood, for the writer to follow."""
+    """Drop the user's queued turns; the order stands where they stood, for the writer to follow."""
+    stored = stored_subject(order.tenant_id, order.user_id)
+    await parts.connection.scrub(TURNS_STREAM, stored)  # a roll-up alone leaves the bytes in the files for a while
     headers = {
         "Nats-Msg-Id": str(order.run_id),
         "Nats-Expected-Stream": TURNS_STREAM,
-        "Nats-Rollup": "sub",
+        "Nats-Rollup": "sub",  # what arrived meanwhile goes in the same step
         VERSION_HEADER: str(order.version),
         KIND_HEADER: order.kind,
     }
@@ -76,9 +70,4 @@ async def _replace_queued(parts: QueueParts, order: EraseOrder) -> None:
     except RefusedError as refusal:
         # The stream is full. Dropping without an order will do: the epoch stops what is in a writer's hands.
         logger.warning("no erase order was queued: {reason}", reason=str(refusal))
-        await parts.connection.purge(TURNS_STREAM, stored_subject(order.tenant_id, order.user_id))
-
-
-async def _scrub(parts: QueueParts, stream: str, subject: str) -> None:
-    for message in await parts.connection.read_subject(stream, subject, limit=_MOST_SCRUBBED):
-        await parts.connection.delete_message(stream, message.sequence, scrub=True)
+        await parts.connection.purge(TURNS_STREAM, stored)

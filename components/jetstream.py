@@ -69,10 +69,11 @@ class JetStreamConnection:
 
     async def close(self) -> None:
         """Stop connecting and close."""
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
-            self._keeper = None
+        if self._keeper is None:
+            return
+        self._keeper.cancel()
+        await asyncio.gather(self._keeper, return_exceptions=True)
+        self._keeper = None
         self._available.clear()
         # A frozen server never answers the last flush.
         with contextlib.suppress(TimeoutError, nats.errors.Error):
@@ -198,6 +199,16 @@ class JetStreamConnection:
         :returns: How many messages went.
         """
         return int((await self.call(f"STREAM.PURGE.{stream}", {"filter": subject}))["purged"])
+
+    async def scrub(self, stream: str, subject: str) -> None:
+        """
+        Drop everything that a stream keeps under a subject, and overwrite its bytes on disk.
+
+        :param subject: May hold wildcards.
+        """
+        while found := await self.read_subject(stream, subject, limit=_BATCH_MESSAGES):
+            for message in found:
+                await self.delete_message(stream, message.sequence, scrub=True)
 
     async def stream_info(self, stream: str) -> dict[str, Any]:
         """Give NATS's own account of a stream: `config`, `state` (`messages`, `bytes`, `first_ts`, …), `cluster`."""
