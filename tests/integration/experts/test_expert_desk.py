@@ -229,9 +229,7 @@ def test_a_forged_an_expired_and_a_foreign_link_open_nothing(desk, asker, channe
     other = SignedLinks("another secret of at least 32 characters")
     forged = {
         "nonsense": "nonsense",
-        "other secret": SignedLinks("another secret of at least 32 characters").sign(
-            "expert-answer", claims, seconds=60
-        ),
+        "other secret": other.sign("expert-answer", claims, seconds=60),
         "expired": own.sign("expert-answer", claims, seconds=-1),
         "other purpose": own.sign("memories", claims, seconds=60),
     }
