@@ -8,6 +8,8 @@ from haystack.dataclasses import ChatMessage
 from prometheus_client import REGISTRY
 
 from components.context_guard import ContextGuard
+from components.document_index import DocumentIndex
+from components.document_retriever import DocumentRetriever
 from components.few_shot_guard import FewShotGuard
 from components.prompt_parts import BLOCK_KEY
 from components.token_counter import TekkenTokenCounter
@@ -244,9 +246,9 @@ def test_settings_out_of_range_are_rejected(model_server, settings):
 def test_the_guards_survive_a_yaml_round_trip(few_shot, model_server):
     pipeline = Pipeline()
     pipeline.add_component("few_shot", few_shot)
-    pipeline.add_component(
-        "context", ContextGuard(scripted_generator(model_server, "x"), prompt_dir=CONTEXT, max_hops=3)
-    )
+    model = scripted_generator(model_server, "context_guard")
+    retriever = DocumentRetriever(DocumentIndex("http://127.0.0.1:6333"), top_k=7)
+    pipeline.add_component("context", ContextGuard(model, prompt_dir=CONTEXT, retriever=retriever, max_hops=3))
     pipeline.add_component("off", ContextGuard(prompt_dir=CONTEXT, enabled=False))
 
     loaded = Pipeline.loads(pipeline.dumps(), allowed_modules=["components"])

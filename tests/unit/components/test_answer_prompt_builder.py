@@ -101,9 +101,8 @@ def test_there_is_one_system_message_and_the_documents_are_numbered(locale):
     system = prompt[0].text
     assert "Handbook" in system
     assert "About work." in system
-    assert "[1]" in system
     for number, source in enumerate(sources, start=1):
-        assert f'<document number="{number}" title="{source.meta["source"]}">\n{source.content}' in system
+        assert f"<document>\n[{number}] {source.meta['source']}\n{source.content}" in system
 
 
 def test_the_static_part_comes_first_so_that_a_backend_can_reuse_it():
