@@ -11,7 +11,7 @@ from components.memory_store import MemoryStore
 from components.queue_parts import QueueParts, QueueSettings
 from components.turn_delivery import Published
 from contracts.errors import ConfigurationError, QueueUnavailableError
-from contracts.payloads import ConversationTurn, EraseOrder, TurnMessage, UserState, read_turn
+from contracts.payloads import ConversationTurn, EraseOrder, UserState, read_turn
 from contracts.queue import TURNS_STREAM
 from contracts.turn import TurnContext
 
@@ -164,10 +164,7 @@ class TurnQueue:
         turn = read_turn(intent.body)
         if not isinstance(turn, ConversationTurn):
             return None
-        if answer is not None and answer.strip():
-            messages = (*turn.messages, TurnMessage(role="assistant", content=answer))
-            turn = turn.model_copy(update={"messages": messages})
-        return await self._publish(parts, turn)
+        return await self._publish(parts, turn.with_answer(answer))
 
     @staticmethod
     async def _drop_later(parts: QueueParts, run_id: str) -> None:

@@ -21,16 +21,19 @@ from contracts.turn import Locale, TurnContext
 VERSION: Literal[1] = 1
 
 
+def _writable(text: str) -> str:
+    # A client or a model may send half of a surrogate pair, which UTF-8 cannot carry.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _not_blank(text: str) -> str:
     if not text.strip():
         msg = "must not be blank"
         raise ValueError(msg)
+    if text != _writable(text):
+        msg = "must be text that UTF-8 can carry"
+        raise ValueError(msg)
     return text
-
-
-def _writable(text: str) -> str:
-    # A model may emit half of a surrogate pair, which UTF-8 cannot carry.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 NotBlank = Annotated[str, AfterValidator(_not_blank)]
@@ -93,25 +96,34 @@ class ConversationTurn(_Payload):
         :param answer: The answer; None or blank for a half turn.
         :raises ValidationError: If there is no user, the question is blank, or an id cannot be written as UTF-8.
         """
-        messages = [TurnMessage(role="user", content=_writable(question))]
-        if answer is not None and answer.strip():
-            messages.append(TurnMessage(role="assistant", content=_writable(answer)))
-        return cls.model_validate(
+        turn = cls.model_validate(
             {
                 "run_id": context.run_id,
                 "tenant_id": context.tenant_id,
                 "user_id": context.user_id,
-                "messages": messages,
+                "messages": [TurnMessage(role="user", content=_writable(question))],
                 "agent": AgentIdentity(
                     id=context.agent.id, name=context.agent.name, description=context.agent.description
                 ),
                 "locale": context.locale,
                 "said_at": context.said_at,
-                "time_zone": context.time_zone,
-                "thread_id": context.thread_id,
-                "message_id": context.message_id,
+                "time_zone": _writable(context.time_zone),
+                "thread_id": None if context.thread_id is None else _writable(context.thread_id),
+                "message_id": None if context.message_id is None else _writable(context.message_id),
             }
         )
+        return turn.with_answer(answer)
+
+    def with_answer(self, answer: str | None) -> Self:
+        """
+        Give the whole turn of a half one.
+
+        :param answer: None or blank leaves it half.
+        """
+        if answer is None or not answer.strip():
+            return self
+        reply = TurnMessage(role="assistant", content=_writable(answer))
+        return self.model_copy(update={"messages": (self.messages[0], reply)})
 
     @property
     def question(self) -> str:
