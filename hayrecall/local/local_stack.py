@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from hayrecall.local.child import Child
 from hayrecall.local.console import Console
 from hayrecall.local.data_folder import DataFolder
 from hayrecall.local.model_download import fetch_model
@@ -33,15 +34,25 @@ def start_parts(
     """
     secrets = {name: new_secret() for name in names}
     children = {name: PARTS[name].build(folder, secrets[name]) for name in names}
-    supervisor.start([child for name, child in children.items() if name != "model"])
-    if "model" in children:
+    model = children.get("model")
+    waiting = [child for child in children.values() if child is not model]
+    supervisor.start(waiting)
+    if model is not None:
         console.tell(_DEMO_NOTICE)
-        with console.download("downloading the model", QWEN_CODER.size_bytes) as progress:
-            fetch_model(QWEN_CODER, folder.models, progress=progress, tell=console.tell)
-        supervisor.start([children["model"]])
-    with console.waiting(f"starting {', '.join(child.name for child in children.values())}"):
-        supervisor.wait_ready(list(children.values()), timeout_seconds=_READY_SECONDS)
+        if not QWEN_CODER.is_whole(folder.models / QWEN_CODER.file_name):
+            _wait(waiting, supervisor, console)
+            waiting = []
+            with console.download("downloading the model", QWEN_CODER.size_bytes) as progress:
+                fetch_model(QWEN_CODER, folder.models, progress=progress, tell=console.tell)
+        supervisor.start([model])
+        waiting.append(model)
+    _wait(waiting, supervisor, console)
     environment: dict[str, str] = {}
     for name, child in children.items():
         environment |= PARTS[name].environment(child, secrets[name])
     return environment
+
+
+def _wait(children: Sequence[Child], supervisor: Supervisor, console: Console) -> None:
+    with console.waiting(f"starting {', '.join(child.name for child in children)}"):
+        supervisor.wait_ready(children, timeout_seconds=_READY_SECONDS)
