@@ -1,13 +1,16 @@
 """Talk to one Qdrant collection that mem0 can use as well; the one file that imports mem0 and qdrant_client."""
 
 import asyncio
+import contextlib
 import math
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import warnings
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from haystack.utils import Secret
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
@@ -18,6 +21,7 @@ from contracts.errors import ConfigurationError, RejectedRequestError, StoreUnav
 
 T = TypeVar("T")
 
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _EXISTS = (400, 409)  # what servers answer to the second of two processes that create the collection
 _REJECTED = (400, 409, 413, 422)
 
@@ -115,7 +119,8 @@ class QdrantCollection:
         async with self._opening:
             if self._client is not None:
                 return
-            client = AsyncQdrantClient(**self._connection())
+            with self._no_warning_on_loopback():
+                client = AsyncQdrantClient(**self._connection())
             try:
                 await self._translated(self._prepare(client, keywords, times))
             except BaseException:
@@ -236,7 +241,8 @@ class QdrantCollection:
             os.environ.setdefault("MEM0_DIR", folder)
             from mem0.vector_stores.qdrant import Qdrant  # noqa: PLC0415
 
-        client = QdrantClient(**self._connection())
+        with self._no_warning_on_loopback():
+            client = QdrantClient(**self._connection())
         try:
             Qdrant(self.name, self.dimension, client=client)
         except UnexpectedResponse as error:
@@ -244,6 +250,13 @@ class QdrantCollection:
                 raise
         finally:
             client.close()
+
+    @contextlib.contextmanager
+    def _no_warning_on_loopback(self) -> Iterator[None]:
+        with warnings.catch_warnings():
+            if urlsplit(self.url).hostname in _LOOPBACK:  # a key needs no TLS where nobody listens in
+                warnings.filterwarnings("ignore", "Api key is used with an insecure connection")
+            yield
 
     def _connection(self) -> dict[str, Any]:
         return {

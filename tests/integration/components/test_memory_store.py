@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from haystack.utils import Secret
 from qdrant_client import QdrantClient, models
 
 from components.memory_record import MemoryRecord
@@ -311,6 +312,14 @@ async def forwarded(port: int, url: str) -> AsyncIterator[None]:
     async with await asyncio.start_server(serve, "127.0.0.1", port):
         yield
         await asyncio.gather(*connections)
+
+
+async def test_a_key_is_sent_over_plain_http_without_a_warning_on_loopback_only():
+    for address in ("http://127.0.0.1:9", "http://localhost:9"):
+        assert await MemoryStore(address, api_key=Secret.from_token("key")).ready() is False
+
+    with pytest.warns(UserWarning, match="insecure"):
+        assert await MemoryStore("http://qdrant.invalid:9", api_key=Secret.from_token("key")).ready() is False
 
 
 async def test_a_collection_that_was_dropped_is_made_again_by_the_next_call(qdrant_url, me):
