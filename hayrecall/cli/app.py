@@ -2,7 +2,7 @@
 
 import typer
 
-from hayrecall.cli import check, deadletters, ingest, memories, serve, up, writer
+from hayrecall.cli import check, deadletters, ingest, keys, memories, serve, up, writer
 from hayrecall.cli.sentences import Sentences
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app.command()(serve.serve)
 app.command()(writer.writer)
 app.command()(check.check)
 app.command()(ingest.ingest)
+app.add_typer(keys.app, name="keys")
 app.add_typer(deadletters.app, name="deadletters")
 app.add_typer(memories.app, name="memories")
 

@@ -4,7 +4,7 @@ from hayrecall.server.hayhooks_app import create_hayhooks_app  # isort: skip - s
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import SimpleNamespace
@@ -14,12 +14,15 @@ from hayhooks.server.utils.module_loader import create_pipeline_wrapper_instance
 from haystack import logging
 from starlette.middleware import Middleware
 
+from components.document_ingestor import DocumentIngestor
 from components.pipeline_file import load_pipeline
 from contracts.errors import ConfigurationError, TransientError
-from contracts.manifest import Manifest
+from contracts.manifest import Manifest, PipelineEntry, RunBy
 from contracts.settings import Settings
 from hayrecall.server import errors
 from hayrecall.server.chat_pipeline import ChatPipelineWrapper, ServedPipeline
+from hayrecall.server.document_routes import document_router
+from hayrecall.server.first_use import warm_up_process
 from hayrecall.server.health import Readiness, health_router
 from hayrecall.server.logs import configure_logs
 from hayrecall.server.memory_routes import memory_router, organization_scope, settings_router, user_scope
@@ -58,11 +61,13 @@ def create(settings: Settings, manifest: Manifest) -> FastAPI:
     app = create_hayhooks_app()
     app.title, app.description = "Hayrecall", "Chat over an organization's documents that remembers people."
     app.state.services = services
-    expert_entries = [entry for entry in manifest.entries.values() if entry.run_by == "experts"]
-    desks = [ExpertDesk(load_pipeline(entry), services) for entry in expert_entries]
+    desks = [ExpertDesk(load_pipeline(entry), services) for entry in _run_by(manifest, "experts")]
+    ingestors = [DocumentIngestor(load_pipeline(entry)) for entry in _run_by(manifest, "ingest")]
     app.include_router(health_router())
     for desk in desks:
         app.include_router(question_router(desk))
+    for ingestor in ingestors:
+        app.include_router(document_router(ingestor))
     app.include_router(settings_router())
     app.include_router(memory_router("/v1/memories", user_scope))
     app.include_router(memory_router("/v1/organization-memories", organization_scope))
@@ -80,25 +85,26 @@ def create(settings: Settings, manifest: Manifest) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "hayrecall"))
-        app.state.readiness = Readiness(services)
-        try:
-            await services.open()
-            for name, wrapper in wrappers.items():
-                await _warm_up(name, wrapper)
-                app.state.pipeline_registry.add(name, wrapper)
-            async with AsyncExitStack() as running:
+        async with AsyncExitStack() as opened:
+            try:
+                app.state.readiness = Readiness(services)
+                opened.push_async_callback(app.state.readiness.close)
+                opened.push_async_callback(services.close)
+                await services.open()
+                for name, wrapper in wrappers.items():
+                    opened.push_async_callback(wrapper.pipeline.close_async)
+                    await _opened(name, wrapper.pipeline.warm_up_async())
+                    app.state.pipeline_registry.add(name, wrapper)
+                for ingestor in ingestors:
+                    opened.push_async_callback(ingestor.close)
+                    await _opened("documents", ingestor.open())
                 for desk in desks:
-                    await running.enter_async_context(desk.running())
-                yield
-        except ConfigurationError as error:
-            app.state.failure = error  # what ends the process; the server only knows that its start failed
-            raise
-        finally:
-            await services.half_turns.settled()
-            for wrapper in wrappers.values():
-                await wrapper.pipeline.close_async()
-            await app.state.readiness.close()
-            await services.close()
+                    await opened.enter_async_context(desk.running())
+                await warm_up_process()
+            except ConfigurationError as error:
+                app.state.failure = error  # what ends the process; the server only knows that its start failed
+                raise
+            yield
 
     app.router.lifespan_context = lifespan
     return app
@@ -120,6 +126,10 @@ def run(settings: Settings) -> int:
         return server.serve_on(listener)
 
 
+def _run_by(manifest: Manifest, who: RunBy) -> list[PipelineEntry]:
+    return [entry for entry in manifest.entries.values() if entry.run_by == who]
+
+
 def _wrapper(served: ServedPipeline) -> ChatPipelineWrapper:
     """Give a pipeline its HTTP shape: that of the wrapper beside its file, or the usual one."""
     entry = served.entry
@@ -133,9 +143,10 @@ def _wrapper(served: ServedPipeline) -> ChatPipelineWrapper:
     return wrapper
 
 
-async def _warm_up(name: str, wrapper: ChatPipelineWrapper) -> None:
+async def _opened(name: str, opening: Awaitable[None]) -> None:
+    """Open a part; one that is away now is looked for again by each request."""
     try:
-        await wrapper.pipeline.warm_up_async()
+        await opening
     except TransientError as error:
         logger.warning("serving {name}, but: {reason}", name=name, reason=str(error))
 

@@ -127,7 +127,7 @@ ECHO = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def echo_server(tmp_path_factory, _model_server, nats_url, qdrant_url) -> Iterator[Served]:
     """Serves `echo`, the answer model alone."""
     urls = {"llm_base_url": _model_server.url, "embedding_base_url": _model_server.url}
@@ -139,3 +139,17 @@ def echo_server(tmp_path_factory, _model_server, nats_url, qdrant_url) -> Iterat
 def served(echo_server, model_server) -> Served:
     """The `echo` server, beside a model server without scripts."""
     return echo_server
+
+
+@pytest.fixture(scope="package")
+def rag_server(tmp_path_factory, _model_server, nats_url, qdrant_url) -> Iterator[Served]:
+    """Serves the project's own manifest."""
+    urls = {"llm_base_url": _model_server.url, "embedding_base_url": _model_server.url}
+    with serving(tmp_path_factory.mktemp("rag"), None, nats_url=nats_url, qdrant_url=qdrant_url, **urls) as served:
+        yield served
+
+
+@pytest.fixture
+def rag(rag_server, model_server) -> Served:
+    """The shipped pipelines, beside a model server without scripts."""
+    return rag_server

@@ -3,30 +3,15 @@
 import json
 import re
 import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from components.refusal_texts import refusal_text
-from tests.integration.server.conftest import Served, serving
 
 pytestmark = pytest.mark.integration
 SENTINEL = "zanzibarquokka"
 DOCUMENT = f"Annex 7. The {SENTINEL} clause applies to every contract. " * 600
-
-
-@pytest.fixture(scope="module")
-def rag_server(tmp_path_factory, _model_server, nats_url, qdrant_url) -> Iterator[Served]:
-    """Serves the project's own manifest."""
-    urls = {"llm_base_url": _model_server.url, "embedding_base_url": _model_server.url}
-    with serving(tmp_path_factory.mktemp("rag"), None, nats_url=nats_url, qdrant_url=qdrant_url, **urls) as served:
-        yield served
-
-
-@pytest.fixture
-def rag(rag_server, model_server) -> Served:
-    return rag_server
 
 
 @pytest.fixture
