@@ -51,7 +51,7 @@ class JetStreamConnection:
         self._available = asyncio.Event()
         self._suspect = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
-        self._complaint = ""
+        self._complaints: set[str] = set()
 
     async def open(self, *, patience_seconds: float = 2.0) -> bool:
         """
@@ -276,13 +276,16 @@ class JetStreamConnection:
         self._suspect.set()
         while True:
             await self._suspect.wait()
+            if not self._client.is_connected:  # the client is at it
+                await asyncio.sleep(_PROBE_PAUSE_SECONDS)
+                continue
             try:
                 await self._probe()
             except (nats.errors.Error, OSError, TimeoutError, RefusedError) as error:
                 await self._complain(error)
                 await asyncio.sleep(_PROBE_PAUSE_SECONDS)
                 continue
-            self._complaint = ""
+            self._complaints.clear()
             self._suspect.clear()
             self._available.set()
 
@@ -311,11 +314,11 @@ class JetStreamConnection:
         self._doubt()
 
     async def _complain(self, error: Exception) -> None:
-        if (complaint := repr(error)) != self._complaint:  # tried again five times a second: said once
-            self._complaint = complaint
-            logger.warning(
-                "NATS at {url} is not usable, trying on: {error}", url=_without_secret(self.url), error=complaint
-            )
+        complaint = repr(error)
+        if complaint not in self._complaints:  # tried again five times a second: said once until it is usable again
+            self._complaints.add(complaint)
+            url = _without_secret(self.url)
+            logger.warning("NATS at {url} is not usable, trying on: {error}", url=url, error=complaint)
 
 
 class RefusedError(QueueUnavailableError):

@@ -1,7 +1,12 @@
 """Everything around a writer: a nats-server, the Qdrant engine, the scripted models, and turns that people said."""
 
 import asyncio
+import contextlib
+import multiprocessing
+import os
 import re
+import signal
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,13 +22,15 @@ from components.jetstream import JetStreamConnection
 from components.memory_record import MemoryRecord
 from components.memory_scope import Scope
 from components.memory_store import MemoryStore
+from contracts.errors import QueueUnavailableError
 from contracts.payloads import ConversationTurn
 from contracts.queue import TURNS_STREAM, turn_subject
 from contracts.settings import Settings
 from contracts.turn import Agent, TurnContext
 from tests.scripted_model_server import ScriptedModelServer
-from writer.process import WriterProcess
+from writer.process import WriterProcess, run
 
+KEYS = {"HAYRECALL_LLM_API_KEY": "unused", "HAYRECALL_EMBEDDING_API_KEY": "unused"}
 QUICK = {"writer_retry_seconds": (0.05, 0.1), "writer_ack_wait_seconds": 2, "writer_grace_seconds": 3}
 
 
@@ -31,6 +38,60 @@ def repeat_facts(body: dict[str, Any]) -> dict[str, Any]:
     """Answer an extraction with one fact for each word like `fact123` in what was said."""
     words = re.findall(r"\bfact\w+", body["messages"][-1]["content"])
     return {"facts": [{"text": word, "about": "user"} for word in dict.fromkeys(words)]}
+
+
+_forkserver = multiprocessing.get_context("forkserver")  # imports the writer once, then forks in no time
+_forkserver.set_forkserver_preload(["writer.process"])
+
+
+def _write(settings: Settings, environment: dict[str, str], log: Path) -> None:
+    output = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.environ |= environment
+    sys.exit(run(settings))
+
+
+class WriterChild:
+    """A writer as a process of its own, whose log is empty at the start."""
+
+    def __init__(self, settings: Settings, environment: dict[str, str], log: Path) -> None:
+        self.log = log
+        log.write_text("")
+        self.process = _forkserver.Process(target=_write, args=(settings, environment, log), daemon=True)
+        self.process.start()
+
+    @property
+    def pid(self) -> int:
+        return int(self.process.pid or 0)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.is_alive()
+
+    @property
+    def is_ready(self) -> bool:
+        return "ready" in self.log.read_text().splitlines()
+
+    async def ready(self, *, seconds: float = 40) -> None:
+        async def said_so() -> bool:
+            assert self.is_alive, self.log.read_text()[-3000:]
+            return self.is_ready
+
+        await eventually(said_so, seconds=seconds)
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.is_alive:
+            os.kill(self.pid, number)
+
+    def stop(self) -> int | None:
+        self.signal(signal.SIGTERM)
+        self.process.join(20)
+        return self.process.exitcode
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self.process.join(20)
 
 
 class WriterWorld:
@@ -45,11 +106,14 @@ class WriterWorld:
         self.connection = JetStreamConnection(nats_url)
         self.dead_letters = DeadLetterQueue(self.connection)
         self.memory_store = MemoryStore(qdrant_url)
+        self._children: list[WriterChild] = []
 
     async def open(self) -> None:
         assert await self.connection.open(patience_seconds=10)
 
     async def close(self) -> None:
+        for child in self._children:
+            child.kill()
         await self.connection.close()
         await self.memory_store.close()
 
@@ -63,14 +127,6 @@ class WriterWorld:
         }
         return Settings(_env_file=None, **addresses | QUICK | changes)
 
-    def environment(self, **changes: Any) -> dict[str, str]:
-        """The same settings for a process of its own."""
-        settings = self.settings(**changes).model_dump(mode="json", exclude_none=True, exclude_unset=True)
-        return {
-            f"HAYRECALL_{name.upper()}": str(value).replace("'", '"') if isinstance(value, list) else str(value)
-            for name, value in settings.items()
-        } | {"HAYRECALL_LLM_API_KEY": "unused", "HAYRECALL_EMBEDDING_API_KEY": "unused"}
-
     @asynccontextmanager
     async def writer(self, **changes: Any) -> AsyncIterator[WriterProcess]:
         process = WriterProcess(self.settings(**changes))
@@ -81,6 +137,12 @@ class WriterWorld:
             process.stop()
             await running
 
+    def spawn(self, name: str = "writer", **changes: Any) -> WriterChild:
+        """Start a writer process."""
+        child = WriterChild(self.settings(**changes), KEYS, self.data_dir / f"{name}.log")
+        self._children.append(child)
+        return child
+
     async def say(
         self, user_id: str, question: str, *, answer: str | None = "Sure.", **changes: Any
     ) -> ConversationTurn:
@@ -90,8 +152,12 @@ class WriterWorld:
         return said
 
     async def publish(self, user_id: str, body: bytes, *, run_id: str | None = None, **headers: str) -> dict[str, Any]:
+        """Publish, and while NATS is away, insist."""
         names = {"Nats-Msg-Id": run_id or str(uuid4()), "Nats-Expected-Stream": TURNS_STREAM}
-        return await self.connection.publish(turn_subject("default", user_id), body, names | headers)
+        while True:
+            with contextlib.suppress(QueueUnavailableError):
+                return await self.connection.publish(turn_subject("default", user_id), body, names | headers)
+            await self.connection.wait_available()
 
     async def memories(self, user_id: str) -> list[MemoryRecord]:
         """Give what is stored of a user, the oldest first, superseded memories included."""

@@ -134,7 +134,8 @@ class PartitionPulls:
         if queue.empty():
             await self._pull(partition)
         try:
-            message = await asyncio.wait_for(queue.get(), _PULL_SECONDS + _MARGIN_SECONDS)
+            async with asyncio.timeout(_PULL_SECONDS + _MARGIN_SECONDS):
+                message = await queue.get()
         except TimeoutError:
             return None
         if message is None:
