@@ -92,7 +92,7 @@ class AnswerPromptBuilder:
         documents: list[Document],
         question: str,
         locale: str,
-        accepted: bool = True,
+        accepted: bool,
     ) -> dict[str, Any]:
         """
         Build the prompt.
