@@ -1,9 +1,14 @@
 """The `hayrecall` command: one module a command, each of which imports what it needs only when it runs."""
 
+import os
+
 import typer
 
 from hayrecall.cli import check, deadletters, ingest, keys, memories, serve, up, writer
 from hayrecall.cli.sentences import Sentences
+
+# Libraries report their use to their makers unless told otherwise, and read this when they are imported.
+_TELEMETRY = ("HAYSTACK_TELEMETRY_ENABLED", "MEM0_TELEMETRY")
 
 app = typer.Typer(
     name="hayrecall",
@@ -24,5 +29,7 @@ app.add_typer(memories.app, name="memories")
 
 def main() -> None:
     """Run the command line."""
+    for variable in _TELEMETRY:
+        os.environ.setdefault(variable, "False")
     with Sentences():
         app()
