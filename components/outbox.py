@@ -62,6 +62,7 @@ class Outbox:
         """
         self.directory = directory
         self._leadership: int | None = None
+        self._settled: set[str] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="outbox")
         with _outage():
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -136,12 +137,26 @@ class Outbox:
 
     async def intent(self, run_id: str) -> OutboxRow | None:
         """Read an intent; None if the turn was stored, or nothing was to be stored."""
+        if run_id in self._settled:
+            return None
         found = await self._read(f"SELECT {_COLUMNS} FROM intents WHERE run_id = ?", run_id)  # noqa: S608
         return _row(*found[0]) if found else None
 
-    async def drop_intent(self, run_id: str) -> None:
-        """Drop an intent whose turn is stored, or will not be."""
-        await self._write(lambda database: database.execute("DELETE FROM intents WHERE run_id = ?", (run_id,)))
+    def settle_intent(self, run_id: str) -> None:
+        """
+        Note that a run's turn is stored, or will not be; its intent goes with the next `drop_settled`.
+
+        A process that dies before that leaves an intent of a turn that is stored: NATS, or the writer, knows the run.
+        """
+        self._settled.add(run_id)
+
+    async def drop_settled(self) -> None:
+        """Drop all intents that are settled, with one write."""
+        settled = set(self._settled)
+        if settled:
+            delete = "DELETE FROM intents WHERE run_id = ?"
+            await self._write(lambda database: database.executemany(delete, [(run_id,) for run_id in settled]))
+            self._settled -= settled
 
     async def promote_orphans(self, *, own: bool = False) -> int:
         """

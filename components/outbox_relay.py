@@ -54,6 +54,7 @@ class OutboxRelay:
         while True:
             self._wake.clear()
             try:
+                await self._outbox.drop_settled()
                 await self._outbox.promote_orphans()
                 self._report(*await self._outbox.depth())
                 await self.send_all()

@@ -26,33 +26,30 @@ class PendingTurns:
     It is a look at messages that consumers own, without being one: nothing is taken or delayed.
     """
 
-    def __init__(
-        self, connection: JetStreamConnection, outbox: Outbox, states: UserStates, *, timeout_seconds: float
-    ) -> None:
+    def __init__(self, connection: JetStreamConnection, outbox: Outbox, states: UserStates) -> None:
         """
         Remember the parts.
 
         :param connection: Where turns are queued.
         :param outbox: Where they wait for NATS.
         :param states: Tells what was erased.
-        :param timeout_seconds: Longest wait for all of it.
         """
         self._connection = connection
         self._outbox = outbox
         self._states = states
         self._bodies = BodyStore(connection)
-        self._timeout_seconds = timeout_seconds
 
-    async def of(self, tenant_id: str, user_id: str, *, limit: int) -> list[ConversationTurn]:
+    async def of(self, tenant_id: str, user_id: str, *, limit: int, timeout_seconds: float) -> list[ConversationTurn]:
         """
         Read the newest ones.
 
         :param limit: Most turns to give.
+        :param timeout_seconds: Longest wait for all of them.
         :returns: Turns in the order in which they were said; what could not be read in time is left out.
         """
-        deadline = time.monotonic() + self._timeout_seconds
+        deadline = time.monotonic() + timeout_seconds
         state, queued, waiting = await asyncio.gather(
-            self._states.get(tenant_id, user_id, timeout_seconds=self._timeout_seconds),
+            self._states.get(tenant_id, user_id, timeout_seconds=timeout_seconds),
             self._queued(tenant_id, user_id, limit, deadline),
             self._waiting(tenant_id, user_id, limit),
         )
@@ -63,7 +60,7 @@ class PendingTurns:
         subject = stored_subject(tenant_id, user_id)
         try:
             messages = await self._connection.read_subject(
-                TURNS_STREAM, subject, limit=_MOST_READ, timeout_seconds=self._timeout_seconds
+                TURNS_STREAM, subject, limit=_MOST_READ, timeout_seconds=deadline - time.monotonic()
             )
         except HayrecallError as error:
             logger.warning("recent turns are not read from the queue: {reason}", reason=str(error))

@@ -24,13 +24,11 @@ _LAST_RELAY_SECONDS = 2.0
 
 
 class QueueSettings(NamedTuple):
-    """What turn queues must have in common to share their parts."""
+    """What turn queues must have in common to share their parts; intents of one are settled by another."""
 
     url: str
     data_dir: str
     replicas: int
-    publish_timeout_seconds: float
-    read_timeout_seconds: float
     turns_max_bytes: int | None
 
 
@@ -50,16 +48,8 @@ class QueueParts:
         self.outbox = Outbox(Path(settings.data_dir).absolute() / "outbox")
         self.states = UserStates(self.connection)
         self.relay = OutboxRelay(self.connection, self.outbox, self.states)
-        self.delivery = TurnDelivery(
-            self.connection,
-            self.outbox,
-            self.relay,
-            self.states,
-            budget_seconds=settings.publish_timeout_seconds,
-        )
-        self.pending = PendingTurns(
-            self.connection, self.outbox, self.states, timeout_seconds=settings.read_timeout_seconds
-        )
+        self.delivery = TurnDelivery(self.connection, self.outbox, self.relay, self.states)
+        self.pending = PendingTurns(self.connection, self.outbox, self.states)
         self._settings = settings
         self._users = 0
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -96,6 +86,7 @@ class QueueParts:
         self._relaying.cancel()
         await asyncio.gather(self._relaying, return_exceptions=True)
         try:
+            await self.outbox.drop_settled()
             await self.outbox.promote_orphans(own=True)
             async with asyncio.timeout(_LAST_RELAY_SECONDS):
                 await self.relay.send_all()
@@ -111,18 +102,10 @@ class QueueParts:
         :param work: What to do.
         :returns: Its result.
         """
-        return await asyncio.shield(self.start(work))
-
-    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """
-        Do work beside the caller; `release` waits for it.
-
-        :param work: What to do; must not fail, or be awaited by somebody.
-        """
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return task
+        return await asyncio.shield(task)
 
     async def _open(self) -> None:
         self._relaying = asyncio.create_task(self.relay.run(), name="outbox-relay")

@@ -43,8 +43,6 @@ class TurnDelivery:
         outbox: Outbox,
         relay: OutboxRelay,
         states: UserStates,
-        *,
-        budget_seconds: float,
     ) -> None:
         """
         Remember the parts.
@@ -53,13 +51,11 @@ class TurnDelivery:
         :param outbox: Where they wait when NATS is away.
         :param relay: Woken when something was put into the outbox.
         :param states: Tells whether the user's learning switch is known.
-        :param budget_seconds: Longest wait for NATS.
         """
         self._connection = connection
         self._outbox = outbox
         self._relay = relay
         self._states = states
-        self._budget_seconds = budget_seconds
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     def row(self, turn: ConversationTurn) -> OutboxRow:
@@ -80,17 +76,18 @@ class TurnDelivery:
             unsure=not self._states.is_known(turn.tenant_id, turn.user_id),
         )
 
-    async def deliver(self, row: OutboxRow) -> Published:
+    async def deliver(self, row: OutboxRow, *, budget_seconds: float) -> Published:
         """
         Return when the turn is durable in one of the two places.
 
         :param row: From `row`.
+        :param budget_seconds: Longest wait for NATS.
         :returns: `stored`, `duplicate` (NATS knew the run) or `outbox`.
         :raises QueueUnavailableError: If neither place took it.
         """
         lock = self._locks.setdefault(row.subject, asyncio.Lock())
         async with lock:
-            result = await self._send(row)
+            result = await self._send(row, budget_seconds)
             if result is None:
                 await self._outbox.add_turn(row)
                 self._relay.wake()
@@ -98,12 +95,12 @@ class TurnDelivery:
         PUBLISHED_TURNS.labels(result=result).inc()
         return result
 
-    async def _send(self, row: OutboxRow) -> Published | None:
+    async def _send(self, row: OutboxRow, budget_seconds: float) -> Published | None:
         if len(row.body) > CLAIM_CHECK_BYTES or not self._connection.is_available or self._has_turns(row.subject):
             return None
         try:
             answer: Mapping[str, object] = await self._connection.publish(
-                row.subject, row.body, row.headers, timeout_seconds=self._budget_seconds
+                row.subject, row.body, row.headers, timeout_seconds=budget_seconds
             )
         except QueueUnavailableError as error:
             logger.warning("a turn goes to the outbox: {reason}", reason=str(error))

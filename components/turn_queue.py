@@ -23,8 +23,8 @@ class TurnQueue:
     Publishes turns to NATS JetStream, and answers what is known of turns on their way.
 
     A published turn is durable when the call returns: in NATS, or, while NATS is away, slow or full, in an outbox on
-    this host's disk that is relayed as soon as NATS is back, in the order of each user. Queues with equal settings in
-    one event loop share one connection and one outbox.
+    this host's disk that is relayed as soon as NATS is back, in the order of each user. Queues of the same
+    address, folder, replicas and size in one event loop share one connection and one outbox.
 
     ### Usage example
 
@@ -147,14 +147,12 @@ class TurnQueue:
         Forget a run's question: it ended without a turn to store.
 
         :param run_id: The run.
-        :raises QueueUnavailableError: If the disk did not take it.
         """
-        await (await self._opened()).outbox.drop_intent(run_id)
+        (await self._opened()).outbox.settle_intent(run_id)
 
     async def _publish(self, parts: QueueParts, turn: ConversationTurn) -> Published:
-        result = await parts.delivery.deliver(parts.delivery.row(turn))
-        if result != "outbox":  # which dropped it together with adding the turn
-            parts.start(self._drop_later(parts, str(turn.run_id)))
+        result = await parts.delivery.deliver(parts.delivery.row(turn), budget_seconds=self.publish_timeout_seconds)
+        parts.outbox.settle_intent(str(turn.run_id))
         return result
 
     async def _promote(self, parts: QueueParts, run_id: str, answer: str | None) -> Published | None:
@@ -165,13 +163,6 @@ class TurnQueue:
         if not isinstance(turn, ConversationTurn):
             return None
         return await self._publish(parts, turn.with_answer(answer))
-
-    @staticmethod
-    async def _drop_later(parts: QueueParts, run_id: str) -> None:
-        try:
-            await parts.outbox.drop_intent(run_id)
-        except QueueUnavailableError as error:  # it will be promoted, and found stored already
-            logger.warning("an intent stays: {reason}", reason=str(error))
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -184,7 +175,8 @@ class TurnQueue:
         :param limit: Most turns.
         :returns: In the order in which they were said; what cannot be read in time is left out.
         """
-        return await (await self._opened()).pending.of(tenant_id, user_id, limit=limit)
+        pending = (await self._opened()).pending
+        return await pending.of(tenant_id, user_id, limit=limit, timeout_seconds=self.read_timeout_seconds)
 
     async def user_state(self, tenant_id: str, user_id: str) -> UserState:
         """
@@ -250,14 +242,7 @@ class TurnQueue:
             if not self.url:
                 msg = "the queue has no address: set HAYRECALL_NATS_URL"
                 raise ConfigurationError(msg)
-            settings = QueueSettings(
-                self.url,
-                self.data_dir,
-                self.replicas,
-                self.publish_timeout_seconds,
-                self.read_timeout_seconds,
-                self.turns_max_bytes,
-            )
+            settings = QueueSettings(self.url, self.data_dir, self.replicas, self.turns_max_bytes)
             self._parts = QueueParts.acquire(settings)
         parts = self._parts
         await parts.opened()

@@ -121,6 +121,6 @@ async def relayed(queue: TurnQueue) -> None:
 
     async def empty() -> bool:
         """The outbox is empty."""
-        return (await queue.ready())["nats"] and (await queue.depth())["outbox"] == 0
+        return (await queue.ready())["nats"] and (await queue._parts.outbox.depth())[0] == 0
 
-    await eventually(empty)
+    await eventually(empty, seconds=30)

@@ -25,6 +25,8 @@ from contracts.queue import (
 )
 from tests.integration.queue.conftest import turn
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def letters(stream) -> DeadLetterQueue:

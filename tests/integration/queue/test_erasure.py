@@ -24,6 +24,8 @@ from contracts.queue import (
 )
 from tests.integration.queue.conftest import context, questions, relayed, turn
 
+pytestmark = pytest.mark.integration
+
 CANARY = "Zebrafink"
 
 

@@ -5,8 +5,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from contracts.payloads import ConversationTurn
 from tests.integration.queue.conftest import context, eventually, questions, relayed
+
+pytestmark = pytest.mark.integration
 
 
 async def test_the_questions_of_a_process_are_left_to_it_until_it_is_killed(open_queue, nats, tmp_path):

@@ -2,9 +2,13 @@
 
 import time
 
+import pytest
+
 from components.pending_turns_retriever import PendingTurnsRetriever
 from contracts.queue import CLAIM_CHECK_BYTES
 from tests.integration.queue.conftest import context, questions, turn
+
+pytestmark = pytest.mark.integration
 
 
 async def test_a_fact_told_in_one_chat_is_offered_in_the_next_one_within_a_second(open_queue):

@@ -25,6 +25,8 @@ from contracts.queue import (
 )
 from tests.integration.queue.conftest import context, eventually, questions, relayed, turn
 
+pytestmark = pytest.mark.integration
+
 ODD_IDS = [
     "a b",
     "*",

@@ -12,6 +12,8 @@ from components.turn_intent_recorder import TurnIntentRecorder
 from components.turn_publisher import TurnPublisher
 from tests.integration.queue.conftest import context, questions
 
+pytestmark = pytest.mark.integration
+
 CONVERSATION = [ChatMessage.from_user("Wie lange?"), ChatMessage.from_assistant("Zwei Wochen.")]
 
 

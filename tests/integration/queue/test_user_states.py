@@ -2,10 +2,14 @@
 
 import asyncio
 
+import pytest
+
 from components.user_states import UserStates
 from contracts.payloads import UserState
 from contracts.queue import USERS_BUCKET, user_key
 from tests.integration.queue.conftest import eventually, questions, relayed, turn
+
+pytestmark = pytest.mark.integration
 
 
 async def test_a_user_never_met_is_learned_from(queue):
