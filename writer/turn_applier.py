@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 from components.memory_scope import Scope
-from components.memory_store import MemoryStore
 from components.user_states import UserStates
 from contracts.errors import ErasedError, PoisonError, TurnError
 from contracts.payloads import ConversationTurn, EraseOrder, WritePlan
@@ -27,6 +26,19 @@ class Memorizer(Protocol):
         """Store what the plan says; doing it twice is one effect."""
 
 
+class Memories(Protocol):
+    """What an applier needs of the memory store."""
+
+    async def has_run(self, scope: Scope, run_id: str) -> bool:
+        """Tell whether any memory came from a run."""
+
+    async def delete_run(self, scope: Scope, run_id: str) -> None:
+        """Delete what came from a run."""
+
+    async def delete_all(self, scope: Scope) -> None:
+        """Delete everything of an owner."""
+
+
 class TurnApplier:
     """
     Plans a turn once, applies the plan, and leaves a done-marker; any step may be the last one of a killed process.
@@ -40,7 +52,7 @@ class TurnApplier:
         ledger: RunLedger,
         users: UserStates,
         memorizer: Memorizer,
-        memories: MemoryStore,
+        memories: Memories,
         dead_letters: DeadLetters,
         erase_settles_seconds: float = 3,
     ) -> None:

@@ -15,7 +15,9 @@ _POLL_SECONDS = 0.05
 
 
 @contextmanager
-def start_cluster(size: int, directory: Path, *, timeout_seconds: float = 30) -> Iterator[list[NatsServer]]:
+def start_cluster(
+    size: int, directory: Path, *, timeout_seconds: float = 30, sync_interval: str = "always"
+) -> Iterator[list[NatsServer]]:
     """
     Run a cluster for the time of a `with` block.
 
@@ -24,6 +26,7 @@ def start_cluster(size: int, directory: Path, *, timeout_seconds: float = 30) ->
     :param size: Number of servers; 3 for streams with three replicas.
     :param directory: Folder for all stores.
     :param timeout_seconds: How long they may take to find each other and elect a leader.
+    :param sync_interval: As `NatsServer` takes it.
     :returns: The servers; join their `url`s with commas for `NATS_URL`.
     :raises PartFailedError: If they are not one cluster in time.
     """
@@ -36,6 +39,7 @@ def start_cluster(size: int, directory: Path, *, timeout_seconds: float = 30) ->
             name=f"node-{number}",
             port=client_ports[number],
             cluster={"name": "hayrecall", "listen": f"127.0.0.1:{route_ports[number]}", "routes": routes},
+            sync_interval=sync_interval,
         )
         for number in range(size)
     ]

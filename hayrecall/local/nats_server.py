@@ -41,6 +41,7 @@ class NatsServer(Child):
         token: str | None = None,
         cluster: Mapping[str, object] | None = None,
         log_file: Path | None = None,
+        sync_interval: str = "always",
     ) -> None:
         """
         Describe the server.
@@ -51,6 +52,8 @@ class NatsServer(Child):
         :param token: Secret that clients must know; it is part of `url`. None = everybody on this machine is let in.
         :param cluster: The `cluster` block of nats.conf (name, listen, routes).
         :param log_file: Default: nats-server.log in the folder.
+        :param sync_interval: How often writes are synced to the disk; anything but `always` loses confirmed writes in a
+            power cut, and is here to be compared with.
         """
         super().__init__("NATS", log_file or directory / "nats-server.log")
         self.directory = directory.absolute()
@@ -58,6 +61,7 @@ class NatsServer(Child):
         self.port = port
         self.token = token
         self.cluster = cluster
+        self.sync_interval = sync_interval
         self.monitoring_url = ""
         self._lock = FileLock(self.directory / "lock")
         self._state_file = self.directory / "state.json"
@@ -92,7 +96,7 @@ class NatsServer(Child):
                 "store_dir": str(self.directory / "jetstream"),
                 "max_memory_store": 64 * 1024 * 1024,
                 "max_file_store": store_bytes,
-                "sync_interval": "always",
+                "sync_interval": self.sync_interval,
             },
             **({"authorization": {"token": self.token}} if self.token else {}),
             **({"cluster": dict(self.cluster)} if self.cluster else {}),
