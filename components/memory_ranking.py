@@ -48,7 +48,8 @@ class MemoryRanking:
         by_words = [replace(memory, score=score) for memory, score in zip(found, overlap.scores, strict=True)]
         ordered = fuse(found, by_words, top_k=len(found), words_weight=self.words_weight)
         kept = self._relevant(found, overlap.coverage, language)
-        return [_shown(memory) for memory in _each_statement_once(ordered) if memory.id in kept][:top_k]
+        fit = [memory for memory in _each_statement_once(ordered) if memory.id in kept]
+        return [_shown(memory) for memory in fit[:top_k]]
 
     def _relevant(self, found: Sequence[Document], coverage: Sequence[float], language: Locale) -> set[str]:
         above = {memory.id for memory in found if (memory.score or 0.0) >= self.min_score}
@@ -66,7 +67,9 @@ class MemoryRanking:
 
 def _each_statement_once(memories: Sequence[Document]) -> list[Document]:
     """Put further facts from a statement that was shown already behind everything else."""
-    first, further, seen = [], [], set()
+    first: list[Document] = []
+    further: list[Document] = []
+    seen: set[str] = set()
     for memory in memories:
         statement = memory.meta.get("statement") or memory.id
         (further if statement in seen else first).append(memory)

@@ -73,15 +73,16 @@ class Encoder:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
-    def tokenize(self, texts: Sequence[str], kind: Kind) -> Tokens:
+    def tokenize(self, texts: Sequence[str], kind: Kind | None) -> Tokens:
         """
         Cut texts into tokens, with the prefix that E5 was trained with.
 
         :param texts: Any texts.
-        :param kind: Whether they are searched with or searched for.
+        :param kind: Whether they are searched with or searched for; None for texts that carry their prefix themselves.
         :returns: Their tokens.
         """
-        return Tokens(self._tokenizer.encode([f"{kind}: {text}" for text in texts]))
+        prefix = f"{kind}: " if kind else ""
+        return Tokens(self._tokenizer.encode([f"{prefix}{text}" for text in texts]))
 
     def encode(self, tokens: Tokens) -> Vectors:
         """

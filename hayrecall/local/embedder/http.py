@@ -50,9 +50,12 @@ class EmbeddingRequest(BaseModel):
         return [self.input] if isinstance(self.input, str) else self.input
 
     @property
-    def kind(self) -> Kind:
-        """What the texts are; `passage` when nothing says so."""
-        return "query" if (self.input_type or self.model).endswith("query") else "passage"
+    def kind(self) -> Kind | None:
+        """What the texts are; None when nothing says so: then they carry their prefix themselves."""
+        said = self.input_type or self.model
+        if said.endswith("query"):
+            return "query"
+        return "passage" if said.endswith(("passage", "document")) else None
 
 
 class EmbeddingApi:
