@@ -13,9 +13,9 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,43 +30,54 @@ from hayrecall.local.nats_server import NatsServer
 
 WRITERS = 3
 FROZEN_SECONDS = 6
-Chaos = Callable[[Fleet, list[NatsServer], float], Awaitable[None]]
 
 
-async def calm(fleet: Fleet, servers: list[NatsServer], seconds: float) -> None:
+@dataclass(frozen=True)
+class Victims:
+    """What may be killed, and for how long turns are published."""
+
+    fleet: Fleet
+    servers: list[NatsServer]
+    seconds: float
+
+
+Chaos = Callable[[Victims], Coroutine[Any, Any, None]]
+
+
+async def calm(victims: Victims) -> None:
     """Leave everything alone."""
 
 
-async def writers(fleet: Fleet, servers: list[NatsServer], seconds: float) -> None:
+async def writers(victims: Victims) -> None:
     """Kill writers at random, freeze one."""
     kills, frozen_after = 7, 3
     for number in range(kills):
-        await asyncio.sleep(random.uniform(0.5, 1.5) * max(0.5, (seconds - FROZEN_SECONDS) / kills))
-        fleet.replace(random.randrange(WRITERS))
+        await asyncio.sleep(random.uniform(0.5, 1.5) * max(0.5, (victims.seconds - FROZEN_SECONDS) / kills))
+        victims.fleet.replace(random.randrange(WRITERS))
         if number == frozen_after:
             frozen = random.randrange(WRITERS)
-            fleet.signal(frozen, signal.SIGSTOP)
+            victims.fleet.signal(frozen, signal.SIGSTOP)
             await asyncio.sleep(FROZEN_SECONDS)
-            fleet.signal(frozen, signal.SIGCONT)
+            victims.fleet.signal(frozen, signal.SIGCONT)
 
 
-async def server(fleet: Fleet, servers: list[NatsServer], seconds: float) -> None:
+async def server(victims: Victims) -> None:
     """Kill nats-server five times."""
     for _ in range(5):
-        await asyncio.sleep(random.uniform(0.5, 1.5) * seconds / 6)
-        servers[0].kill()
-        await asyncio.to_thread(time.sleep, random.uniform(0.1, 1))
-        servers[0].start()
+        await asyncio.sleep(random.uniform(0.5, 1.5) * victims.seconds / 6)
+        victims.servers[0].kill()
+        await asyncio.sleep(random.uniform(0.1, 1))
+        victims.servers[0].start()
 
 
-async def cluster(fleet: Fleet, servers: list[NatsServer], seconds: float) -> None:
+async def cluster(victims: Victims) -> None:
     """Kill a node of three, start it again, kill a writer."""
-    await asyncio.sleep(seconds / 4)
-    victim = random.choice(servers)
+    await asyncio.sleep(victims.seconds / 4)
+    victim = random.choice(victims.servers)
     victim.kill()
-    await asyncio.sleep(seconds / 4)
+    await asyncio.sleep(victims.seconds / 4)
     victim.launch()
-    fleet.replace(random.randrange(WRITERS))
+    victims.fleet.replace(random.randrange(WRITERS))
 
 
 SCENARIOS: dict[str, Chaos] = {"calm": calm, "writers": writers, "server": server, "cluster": cluster}
@@ -99,7 +110,7 @@ async def soak(scenario: str, servers: list[NatsServer], directory: Path, option
     begun = time.monotonic()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(load.publish(options.turns, per_second=options.rate))
-        tasks.create_task(SCENARIOS[scenario](fleet, servers, options.turns / options.rate))
+        tasks.create_task(SCENARIOS[scenario](Victims(fleet, servers, options.turns / options.rate)))
     await load.drained(seconds=600)
     seconds = time.monotonic() - begun
     dead = (await connection.stream_info(DEAD_STREAM))["state"]["messages"]
@@ -107,7 +118,7 @@ async def soak(scenario: str, servers: list[NatsServer], directory: Path, option
     await connection.close()
     verdict = effects.verdict(load.published)
     effects.close()
-    figures = asdict(verdict) | {"dead_letters": dead, "seconds": round(seconds, 1), "exit_codes": codes}
+    figures = asdict(verdict) | {"dead_letters": dead, "seconds": round(seconds, 1), "clean_exits": codes.count(0)}
     return figures | {"faults": verdict.faults + dead}
 
 

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from uuid import uuid5
 
@@ -46,10 +47,10 @@ class EffectLog:
         self._database.execute("INSERT OR IGNORE INTO effects VALUES (?, ?, ?, ?, ?)", row)
         return 1
 
-    async def has_run(self, scope: Scope, run_id: str) -> bool:
+    async def has_run(self, scope: Scope, run_id: str) -> bool:  # noqa: ARG002
         return self._database.execute("SELECT 1 FROM effects WHERE run = ?", (run_id,)).fetchone() is not None
 
-    async def delete_run(self, scope: Scope, run_id: str) -> None:
+    async def delete_run(self, scope: Scope, run_id: str) -> None:  # noqa: ARG002
         self._database.execute("DELETE FROM effects WHERE run = ?", (run_id,))
 
     async def delete_all(self, scope: Scope) -> None:
@@ -78,9 +79,7 @@ class EffectLog:
             published=len(published),
             missing=len(published.keys() - set(runs)),
             duplicates=len(runs) - len(set(runs)),
-            order_violations=sum(
-                later < earlier for found in places.values() for earlier, later in zip(found, found[1:])
-            ),
+            order_violations=sum(later < earlier for found in places.values() for earlier, later in pairwise(found)),
             overlaps=len(overlaps),
             handled_again=len(starts) - len({run for run, _, _, _ in starts}),
         )
