@@ -31,7 +31,7 @@ def found(response: models.QueryResponse) -> list[Any]:
     return [point.id for point in response.points]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(qdrant_url: str) -> Iterator[QdrantClient]:
     client = QdrantClient(url=qdrant_url)
     yield client
@@ -45,9 +45,9 @@ async def async_client(qdrant_url: str) -> AsyncIterator[AsyncQdrantClient]:
     await client.close()
 
 
-@pytest.fixture
-def name(client: QdrantClient) -> Iterator[str]:
-    """A collection with a dense and a sparse vector and four points, two of them Ada's."""
+@pytest.fixture(scope="module")
+def collection(client: QdrantClient) -> Iterator[str]:
+    """A collection with a dense and a sparse vector and two payload indexes."""
     name = f"test-{uuid.uuid4().hex}"
     client.create_collection(
         name,
@@ -56,8 +56,16 @@ def name(client: QdrantClient) -> Iterator[str]:
     )
     client.create_payload_index(name, "user", models.PayloadSchemaType.KEYWORD)
     client.create_payload_index(name, "age", models.PayloadSchemaType.INTEGER)
+    yield name
+    client.delete_collection(name)
+
+
+@pytest.fixture
+def name(client: QdrantClient, collection: str) -> str:
+    """The collection with four points and no others, two of them Ada's."""
+    client.delete(collection, models.Filter())
     client.upsert(
-        name,
+        collection,
         [
             point(1, EAST, "ada", 30, {1: 1.0, 2: 1.0}),
             point(2, NORTH, "ada", 40, {2: 1.0}),
@@ -65,8 +73,7 @@ def name(client: QdrantClient) -> Iterator[str]:
             point(4, UP, "cleo", 60, {1: 2.0}),
         ],
     )
-    yield name
-    client.delete_collection(name)
+    return collection
 
 
 def point(number: int | str, vector: list[float], user: str, age: int, words: dict[int, float]) -> models.PointStruct:

@@ -14,9 +14,9 @@ from pathlib import Path
 from hayrecall.local import loopback
 from hayrecall.local.engine import snapshots
 from hayrecall.local.engine.data_folder import LEAST_FREE_BYTES, DataFolder
+from hayrecall.local.engine.folder_lock import FolderInUseError
 from hayrecall.local.engine.http import QdrantApi
 from hayrecall.local.engine.service import Service
-from hayrecall.local.failures import FolderInUseError
 
 
 def main(arguments: list[str]) -> int:

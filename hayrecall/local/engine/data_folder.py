@@ -8,9 +8,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from hayrecall.local.engine.collection import Collection
+from hayrecall.local.engine.folder_lock import FolderLock
 from hayrecall.local.engine.refusals import EngineError, refuse
 from hayrecall.local.engine.schema import Schema
-from hayrecall.local.file_lock import FileLock
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _DELETED = ".deleted-"
@@ -36,7 +36,7 @@ class DataFolder:
         """
         self.root = root
         self.least_free_bytes = least_free_bytes
-        self._lock = FileLock(root / ".lock")
+        self._lock = FolderLock(root / ".lock")
         self._collections: dict[str, Collection] = {}
         self._unloadable: dict[str, str] = {}
 

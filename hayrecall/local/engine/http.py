@@ -110,6 +110,8 @@ class QdrantApi:
             except ValidationError as failure:
                 message = f"Format error in JSON body: {_explain(failure)}"
                 return _respond(None, started, HTTPStatus.BAD_REQUEST, message)
+            except (ValueError, OverflowError) as failure:  # Edge's own classes do not take a value, such as a path
+                return _respond(None, started, HTTPStatus.BAD_REQUEST, f"Wrong input: {failure}")
             except OSError as failure:
                 message = f"Service internal error: {failure}"
                 return _respond(None, started, HTTPStatus.INTERNAL_SERVER_ERROR, message)
