@@ -1,6 +1,7 @@
 """A key-value bucket of NATS."""
 
-from components.jetstream import JetStreamConnection, RefusedError
+from components.jetstream import JetStreamConnection
+from components.jetstream_refusal import RefusedError
 from components.stored_message import StoredMessage
 
 _WRONG_REVISION = (10071, 10164)

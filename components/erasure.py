@@ -6,7 +6,7 @@ from uuid import uuid4
 from haystack import logging
 
 from components.body_store import BodyStore
-from components.jetstream import RefusedError
+from components.jetstream_refusal import RefusedError
 from components.memory_scope import Scope
 from components.memory_store import MemoryStore
 from components.queue_parts import QueueParts

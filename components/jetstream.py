@@ -12,8 +12,9 @@ import nats.js.errors
 from haystack import logging
 from nats.aio.client import Client
 
+from components.jetstream_refusal import RefusedError, check
 from components.stored_message import StoredMessage
-from contracts.errors import QueueUnavailableError
+from contracts.errors import ConfigurationError, QueueUnavailableError
 from contracts.queue import TURNS_MAX_BYTES, TURNS_STREAM, stream_configs
 
 logger = logging.getLogger(__name__)
@@ -59,12 +60,16 @@ class JetStreamConnection:
 
         :param patience_seconds: How long to wait for the first connection.
         :returns: Whether NATS is available by then.
+        :raises ConfigurationError: If the address is none.
         """
         if self._keeper is None:
             self._keeper = asyncio.create_task(self._keep(), name="jetstream-keeper")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience_seconds):
-                await self._available.wait()
+        waiting = asyncio.create_task(self.wait_available())
+        await asyncio.wait({self._keeper, waiting}, timeout=patience_seconds, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._keeper.done():
+            msg = f"NATS at {_without_secret(self.url)} cannot be used: {self._keeper.exception()!r}"
+            raise ConfigurationError(msg)
         return self.is_available
 
     async def close(self) -> None:
@@ -75,6 +80,8 @@ class JetStreamConnection:
         await asyncio.gather(self._keeper, return_exceptions=True)
         self._keeper = None
         self._available.clear()
+        if not (self._client.is_connected or self._client.is_reconnecting):
+            return
         # A frozen server never answers the last flush.
         with contextlib.suppress(TimeoutError, nats.errors.Error):
             async with asyncio.timeout(1):
@@ -116,7 +123,7 @@ class JetStreamConnection:
             answer = await self._client.request(
                 subject, body, timeout=timeout_seconds, headers=dict(headers) if headers else None
             )
-            return _checked(json.loads(answer.data))
+            return check(json.loads(answer.data))
 
     async def read_subject(
         self,
@@ -242,7 +249,7 @@ class JetStreamConnection:
         answer = await self._client.request(
             f"$JS.API.{operation}", json.dumps(request).encode(), timeout=timeout_seconds
         )
-        return _checked(json.loads(answer.data))
+        return check(json.loads(answer.data))
 
     @contextlib.asynccontextmanager
     async def _asking(self, action: str) -> AsyncIterator[None]:
@@ -279,15 +286,16 @@ class JetStreamConnection:
             if not self._client.is_connected:  # the client is at it
                 await asyncio.sleep(_PROBE_PAUSE_SECONDS)
                 continue
+            self._suspect.clear()
             try:
                 await self._probe()
             except (nats.errors.Error, OSError, TimeoutError, RefusedError) as error:
+                self._suspect.set()
                 await self._complain(error)
                 await asyncio.sleep(_PROBE_PAUSE_SECONDS)
-                continue
-            self._complaints.clear()
-            self._suspect.clear()
-            self._available.set()
+            if not self._suspect.is_set():  # not by a disconnect during the probe either
+                self._complaints.clear()
+                self._available.set()
 
     async def _probe(self) -> None:
         wanted = stream_configs(replicas=self.replicas, turns_max_bytes=self.turns_max_bytes or TURNS_MAX_BYTES)
@@ -319,26 +327,6 @@ class JetStreamConnection:
             self._complaints.add(complaint)
             url = _without_secret(self.url)
             logger.warning("NATS at {url} is not usable, trying on: {error}", url=url, error=complaint)
-
-
-class RefusedError(QueueUnavailableError):
-    """NATS answered, with an error of its API."""
-
-    def __init__(self, code: int, description: str) -> None:
-        """
-        Keep the code.
-
-        :param code: NATS's own number of the error.
-        :param description: NATS's own words.
-        """
-        super().__init__(f"NATS refused: {description} ({code})")
-        self.code = code
-
-
-def _checked(answer: dict[str, Any]) -> dict[str, Any]:
-    if error := answer.get("error"):
-        raise RefusedError(error.get("err_code", error.get("code", 0)), error.get("description", ""))
-    return answer
 
 
 def _without_secret(url: str) -> str:

@@ -11,9 +11,9 @@ from components.jetstream import JetStreamConnection
 from components.outbox import Outbox, OutboxRow
 from components.queue_metrics import OUTBOX_AGE_SECONDS, OUTBOX_TURNS, SUPPRESSED_TURNS
 from components.user_states import UserStates
-from contracts.errors import HayrecallError, QueueUnavailableError
+from contracts.errors import HayrecallError, PayloadError
 from contracts.payloads import read_turn
-from contracts.queue import CLAIM_CHECK_BYTES, body_name
+from contracts.queue import BODY_HEADER
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class OutboxRelay:
                 self._report(*await self._outbox.depth())
                 await self.send_all()
                 complaint = ""
-            except QueueUnavailableError as error:
+            except HayrecallError as error:
                 if complaint != (complaint := str(error)):
                     logger.warning("turns stay in the outbox for now: {reason}", reason=complaint)
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -102,16 +102,15 @@ class OutboxRelay:
 
     async def _send(self, row: OutboxRow) -> None:
         headers, body = dict(row.headers), row.body
-        if len(body) > CLAIM_CHECK_BYTES:
-            turn = read_turn(body)
-            headers |= await self._bodies.put(body_name(turn.tenant_id, turn.user_id, turn.run_id), body)
+        if BODY_HEADER in headers:
+            headers |= await self._bodies.put(headers[BODY_HEADER], body)
             body = b""
         await self._connection.publish(row.subject, body, headers)
 
     async def _is_wanted(self, row: OutboxRow) -> bool:
         try:
             turn = read_turn(row.body)
-        except HayrecallError:  # of an earlier version of ours: the writer decides, and says so in a dead letter
+        except PayloadError:  # of an earlier version of ours: the writer decides, and says so in a dead letter
             return True
         return (await self._states.read(turn.tenant_id, turn.user_id)).learning
 

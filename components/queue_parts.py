@@ -53,7 +53,8 @@ class QueueParts:
         self._settings = settings
         self._users = 0
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._opening = asyncio.create_task(self._open())
+        self._relaying = asyncio.create_task(self.relay.run(), name="outbox-relay")
+        self._opening = asyncio.create_task(self.connection.open())
 
     @classmethod
     def acquire(cls, settings: QueueSettings) -> "QueueParts":
@@ -80,7 +81,7 @@ class QueueParts:
         if self._users:
             return
         _OPEN[asyncio.get_running_loop()].pop(self._settings, None)
-        await self.opened()
+        await asyncio.gather(self._opening, return_exceptions=True)
         while self._tasks:
             await asyncio.wait(set(self._tasks))
         self._relaying.cancel()
@@ -95,6 +96,11 @@ class QueueParts:
         await self.connection.close()
         await self.outbox.close()
 
+    @property
+    def is_relaying(self) -> bool:
+        """Whether the outbox is being emptied; a relay that ended is a fault of ours."""
+        return not self._relaying.done()
+
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
         """
         Do work that a cancelled caller no longer waits for, but `release` does.
@@ -106,10 +112,6 @@ class QueueParts:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
-
-    async def _open(self) -> None:
-        self._relaying = asyncio.create_task(self.relay.run(), name="outbox-relay")
-        await self.connection.open()
 
 
 _OPEN: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[QueueSettings, QueueParts]] = WeakKeyDictionary()

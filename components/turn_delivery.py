@@ -16,10 +16,12 @@ from components.user_states import UserStates
 from contracts.errors import QueueUnavailableError
 from contracts.payloads import ConversationTurn
 from contracts.queue import (
+    BODY_HEADER,
     CLAIM_CHECK_BYTES,
     KIND_HEADER,
     TURNS_STREAM,
     VERSION_HEADER,
+    body_name,
     turn_subject,
 )
 
@@ -68,11 +70,14 @@ class TurnDelivery:
             VERSION_HEADER: str(turn.version),
             KIND_HEADER: turn.kind,
         }
+        body = turn.model_dump_json().encode()
+        if len(body) > CLAIM_CHECK_BYTES:
+            headers[BODY_HEADER] = body_name(turn.tenant_id, turn.user_id, turn.run_id)
         return OutboxRow(
             run_id=str(turn.run_id),
             subject=turn_subject(turn.tenant_id, turn.user_id),
             headers=headers,
-            body=turn.model_dump_json().encode(),
+            body=body,
             unsure=not self._states.is_known(turn.tenant_id, turn.user_id),
         )
 
@@ -96,7 +101,7 @@ class TurnDelivery:
         return result
 
     async def _send(self, row: OutboxRow, budget_seconds: float) -> Published | None:
-        if len(row.body) > CLAIM_CHECK_BYTES or not self._connection.is_available or self._has_turns(row.subject):
+        if BODY_HEADER in row.headers or not self._connection.is_available or self._has_turns(row.subject):
             return None
         try:
             answer: Mapping[str, object] = await self._connection.publish(

@@ -215,7 +215,7 @@ class TurnQueue:
             await parts.outbox.depth()
         except QueueUnavailableError:
             return {"nats": parts.connection.is_available, "outbox": False}
-        return {"nats": parts.connection.is_available, "outbox": True}
+        return {"nats": parts.connection.is_available, "outbox": parts.is_relaying}
 
     async def depth(self) -> dict[str, float]:
         """

@@ -272,6 +272,14 @@ async def test_a_queue_without_an_address_says_which_setting_is_missing(tmp_path
         await TurnQueue(None, tmp_path).open()
 
 
+async def test_an_address_that_is_none_is_refused_when_the_queue_opens(tmp_path):
+    queue = TurnQueue("nats://127.0.0.1:nowhere", tmp_path)
+
+    with pytest.raises(ConfigurationError, match=r"NATS at .* cannot be used"):
+        await queue.open()
+    await queue.close()
+
+
 def test_settings_out_of_range_are_refused(tmp_path):
     with pytest.raises(ValueError, match="need replicas from 1 to 5"):
         TurnQueue("nats://127.0.0.1:4222", tmp_path, replicas=0)
