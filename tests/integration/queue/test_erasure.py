@@ -1,5 +1,6 @@
 """Erasing a user wins over whatever of theirs is on its way, wherever it is."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -7,6 +8,8 @@ import pytest
 
 from components.body_store import BodyStore
 from components.bucket import Bucket
+from components.memory_record import MemoryRecord
+from components.memory_scope import Scope
 from components.memory_store import MemoryStore
 from contracts.errors import QueueUnavailableError
 from contracts.payloads import EraseOrder, read_turn
@@ -31,7 +34,7 @@ CANARY = "Zebrafink"
 
 @pytest.fixture
 async def memories(qdrant_url):
-    store = MemoryStore(qdrant_url, collection=f"erasure_{uuid4().hex}")
+    store = MemoryStore(qdrant_url, collection="test_erasure")
     await store.open()
     yield store
     await store.close()
@@ -40,8 +43,9 @@ async def memories(qdrant_url):
 async def test_nothing_of_an_erased_user_is_left_in_any_stream_bucket_table_or_file(
     queue, stream, memories, nats, tmp_path
 ):
-    await _say_everywhere(queue, stream, CANARY, "ann")
-    await _say_everywhere(queue, stream, "Amsel", "bob")
+    for word, user_id in ((CANARY, "ann"), ("Amsel", "bob")):
+        await _say_everywhere(queue, stream, word, user_id)
+        await memories.apply(Scope("acme", user_id=user_id), [_memory(f"Mag den {word}")])
     assert _files_with(CANARY, tmp_path)
 
     order = await queue.erase("acme", "ann", memories=memories)
@@ -50,6 +54,8 @@ async def test_nothing_of_an_erased_user_is_left_in_any_stream_bucket_table_or_f
     assert not [message.subject for message in left if CANARY.encode() in message.body]
     assert await queue._parts.outbox.intent(_run_of_intent["ann"]) is None
     assert len([message for message in left if b"Amsel" in message.body]) == 6
+    assert (await memories.list(Scope("acme", user_id="ann"), include_superseded=True))[0] == []
+    assert len((await memories.list(Scope("acme", user_id="bob")))[0]) == 1
     (message,) = await stream.read_subject(TURNS_STREAM, stored_subject("acme", "ann"), limit=10)
     assert read_turn(message.body) == order
     assert isinstance(order, EraseOrder)
@@ -149,6 +155,12 @@ async def _say_everywhere(queue, stream, word: str, user_id: str) -> None:
     asked = context(user_id)
     await queue.record_intent(asked, f"Wo lebt der {word}?")
     _run_of_intent[user_id] = asked.run_id
+
+
+def _memory(text: str) -> MemoryRecord:
+    now = datetime.now(UTC)
+    vector = (1.0, *(0.0,) * 383)
+    return MemoryRecord(id=str(uuid4()), text=text, created_at=now, stated_at=now, locale="de", vector=vector)
 
 
 async def _everything_stored(stream) -> list:
