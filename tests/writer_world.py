@@ -31,7 +31,7 @@ from tests.scripted_model_server import ScriptedModelServer
 from writer.process import WriterProcess, run
 
 KEYS = {"HAYRECALL_LLM_API_KEY": "unused", "HAYRECALL_EMBEDDING_API_KEY": "unused"}
-QUICK = {"writer_retry_seconds": (0.05, 0.1), "writer_ack_wait_seconds": 2, "writer_grace_seconds": 3}
+QUICK = {"writer_retry_seconds": (0.05, 0.1), "writer_ack_wait_seconds": 5, "writer_grace_seconds": 3}
 
 
 def repeat_facts(body: dict[str, Any]) -> dict[str, Any]:
@@ -128,8 +128,8 @@ class WriterWorld:
         return Settings(_env_file=None, **addresses | QUICK | changes)
 
     @asynccontextmanager
-    async def writer(self, **changes: Any) -> AsyncIterator[WriterProcess]:
-        process = WriterProcess(self.settings(**changes))
+    async def writer(self, *, ports_file: Path | None = None, **changes: Any) -> AsyncIterator[WriterProcess]:
+        process = WriterProcess(self.settings(**changes), ports_file)
         running = asyncio.create_task(process.run())
         try:
             yield process

@@ -120,6 +120,7 @@ class PartitionPulls:
         except (nats.errors.Error, OSError) as error:
             msg = f"NATS took no subscription: {error!r}"
             raise QueueUnavailableError(msg) from error
+        self._last_answer = time.monotonic()
         self._watch = asyncio.create_task(self._wake_after_reconnects(), name="pulls-watch")
 
     async def next(self, partition: int) -> Delivery | None:

@@ -29,7 +29,7 @@ async def world(model_server, nats_url, qdrant_url, tmp_path):
 async def test_three_writers_keep_each_users_order_while_they_are_killed_and_frozen(world):
     chance = random.Random(7)
     world.model_server.latency["extract"] = 0.1
-    children = [world.spawn(f"writer-{number}") for number in range(3)]
+    children = [world.spawn(f"writer-{number}", writer_ack_wait_seconds=2) for number in range(3)]
     await asyncio.gather(*(child.ready() for child in children))
     for number in range(TURNS):
         for user in range(USERS):
@@ -37,7 +37,7 @@ async def test_three_writers_keep_each_users_order_while_they_are_killed_and_fro
         if number in (1, 3):
             victim = chance.randrange(2)
             children[victim].kill()
-            children[victim] = world.spawn(f"writer-{victim}")
+            children[victim] = world.spawn(f"writer-{victim}", writer_ack_wait_seconds=2)
         if number == 2:
             children[2].signal(signal.SIGSTOP)
     await asyncio.sleep(2.5)  # longer than the ack_wait: others must have taken over
