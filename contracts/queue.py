@@ -204,4 +204,4 @@ def _bucket(name: str, lives: timedelta | None) -> dict[str, Any]:
 
 
 def _nanoseconds(duration: timedelta | None) -> int:
-    return int(duration.total_seconds()) * 1_000_000_000 if duration else 0
+    return duration // timedelta(microseconds=1) * 1000 if duration else 0

@@ -1,7 +1,16 @@
 """`hayrecall writer`."""
 
+from pathlib import Path
+from typing import Annotated
 
-def writer() -> None:
+import typer
+
+
+def writer(
+    ports_file: Annotated[
+        Path | None, typer.Option(help="Write the address of health and metrics there; see HAYRECALL_WRITER_PORT.")
+    ] = None,
+) -> None:
     """
     Run the memory writer only, against the NATS, Qdrant, embedder and models that the settings name.
 
@@ -12,4 +21,4 @@ def writer() -> None:
     settings = load_served_settings("writer")
     from writer.process import run  # noqa: PLC0415 - takes long, and is in vain when a setting is wrong
 
-    raise SystemExit(run(settings))
+    raise SystemExit(run(settings, ports_file=ports_file))

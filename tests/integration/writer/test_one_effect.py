@@ -110,8 +110,8 @@ async def test_a_memory_that_its_user_deleted_does_not_come_back_with_a_redelive
 
 
 async def test_a_model_that_answers_after_twice_the_ack_wait_is_asked_once(world):
-    world.model_server.latency["extract"] = 2.5
-    async with world.writer(writer_ack_wait_seconds=1), world.writer(writer_ack_wait_seconds=1):
+    world.model_server.latency["extract"] = 3.5
+    async with world.writer(writer_ack_wait_seconds=1.5), world.writer(writer_ack_wait_seconds=1.5):
         await world.say("slow", "factSlow")
         await world.wait_for_texts("slow", ["factSlow"])
     assert len(world.model_server.calls("extract")) == 1
