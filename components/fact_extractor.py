@@ -1,7 +1,8 @@
 """Find what a turn tells about its user."""
 
 import json
-from datetime import datetime
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,6 +13,7 @@ from components.language import detect_locale, load_languages
 from components.locale_prompt import LocalePrompt
 from components.model_call import AsyncChatGenerator, close_model, open_model, structured_reply
 from components.redaction import redact
+from components.relative_dates import with_dates
 from contracts.errors import UnreadableModelOutputError
 from contracts.turn import TurnContext
 
@@ -19,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 MAX_FACTS = 10
 MAX_FACT_CHARACTERS = 149
-_ANSWER_CHARACTERS = 2000  # enough to understand a short message by
+_ANSWER_CHARACTERS = 2000  # enough to understand a message by
 
 _SCHEMA = {
     "type": "object",
@@ -44,9 +46,10 @@ class FactExtractor:
     """
     Asks a model, once, which facts about the user a turn tells that are worth keeping.
 
-    Facts come from what the user said, the condensed question; the answer is shown for context only. Secrets, IBANs
-    and card numbers are taken out of both before the model sees them. A reply that cannot be read is a failure, never
-    "no facts".
+    Facts come from what the user said, the condensed question, which stands by itself. The answer is never a source: a
+    prompt may show it as context with `{{ answer }}` (the one that comes with the writer does not: small models take
+    facts from it), and a fact that repeats it word for word is left out. Secrets, IBANs and card numbers are taken out
+    before the model sees the text. A reply that cannot be read is a failure, never "no facts".
 
     ### Usage example
 
@@ -80,7 +83,7 @@ class FactExtractor:
         """
         self.chat_generator = chat_generator
         self.prompt_dir = prompt_dir
-        self._prompt = LocalePrompt(prompt_dir, provides=("question", "answer", "said_at", "agent"))
+        self._prompt = LocalePrompt(prompt_dir, provides=("question", "answer", "said_at", "tomorrow", "agent"))
 
     async def warm_up_async(self) -> None:
         """Load the language models, open the model's client."""
@@ -109,16 +112,19 @@ class FactExtractor:
         :raises ModelUnavailableError: If the model cannot be asked now.
         :raises RejectedRequestError: If the model's endpoint rejects the request.
         """
-        question, answer = redact(question), redact(answer or "")[:_ANSWER_CHARACTERS]
+        question, answer = redact(question), redact(answer or "")
+        locale, said_at = detect_locale(question, turn.locale), local_time(turn.said_at, turn.time_zone)
         prompt = self._prompt.messages(
-            detect_locale(question, turn.locale),
+            locale,
             question=json.dumps(question, ensure_ascii=False),
-            answer=json.dumps(answer, ensure_ascii=False) if answer else "",
-            said_at=local_time(turn.said_at, turn.time_zone),
+            answer=json.dumps(answer[:_ANSWER_CHARACTERS], ensure_ascii=False),
+            said_at=said_at,
+            tomorrow=said_at + timedelta(days=1),
             agent=turn.agent,
         )
         reply = await structured_reply(self.chat_generator, prompt, schema_name="facts", schema=_SCHEMA)
-        return {"facts": _checked(_texts(reply), question, answer)}
+        said = [fact for fact in map(redact, _texts(reply)) if not _repeats(answer, fact, question)]
+        return {"facts": _bounded(with_dates(fact, locale, said_at) for fact in said)}
 
 
 def local_time(said_at: datetime, time_zone: str) -> datetime:
@@ -147,19 +153,22 @@ def _texts(reply: dict[str, Any]) -> list[str]:
     return [str(text) for text in texts]
 
 
-def _checked(texts: list[str], question: str, answer: str) -> list[str]:
-    """Keep to the bounds, whatever the model made of them."""
-    said, answered = _plain(question), _plain(answer)
+def _repeats(answer: str, fact: str, question: str) -> bool:
+    """Tell whether a fact stands word for word in the answer, and not in what the user said."""
+    key = _plain(fact)
+    if not key or key not in _plain(answer) or key in _plain(question):
+        return False
+    logger.info("left out a fact that stands word for word in the answer: the user did not say it")
+    return True
+
+
+def _bounded(texts: Iterable[str]) -> list[str]:
+    """Keep to the bounds, whatever the model made of them; no fact is given twice."""
     facts: dict[str, str] = {}
     for text in texts:
-        fact = _shortened(redact(" ".join(text.split())))
-        key = _plain(fact)
-        if not key:
-            continue
-        if key in answered and key not in said:
-            logger.info("left out a fact that stands word for word in the answer: the user did not say it")
-            continue
-        facts.setdefault(key, fact)
+        fact = _shortened(" ".join(text.split()))
+        if key := _plain(fact):
+            facts.setdefault(key, fact)
     if len(facts) > MAX_FACTS:
         logger.warning("kept the first {most} of {count} facts of a turn", most=MAX_FACTS, count=len(facts))
     return list(facts.values())[:MAX_FACTS]

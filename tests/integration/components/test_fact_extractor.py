@@ -67,7 +67,7 @@ async def test_one_structured_call_gives_the_facts(extractor, model_server):
     assert "2025-12-01, 23:30" in system
     assert "Monday" in system
     assert QUESTIONS["en"] in user
-    assert '(context only): "Park in the garage."' in user
+    assert "Park in the garage." not in call.text
 
 
 @pytest.mark.parametrize("locale", LOCALES)
@@ -103,12 +103,12 @@ async def test_secrets_reach_neither_the_model_nor_the_facts(extractor, model_se
     model_server.script("extract", facts("The user's IBAN is CH93 0076 2011 6238 5295 7."))
 
     result = await extractor.run_async(
-        "My password is canary-1x and my card is 4111 1111 1111 1111, is that safe?", turn(), "token: canary2Yabcdefg"
+        "My password is canary-1x and my IBAN is CH93 0076 2011 6238 5295 7, is that safe?", turn()
     )
 
     assert result == {"facts": ["The user's IBAN is [redacted IBAN]."]}
     sent = model_server.calls("extract")[0].text
-    assert not any(secret in sent for secret in ("canary", "4111"))
+    assert not any(secret in sent for secret in ("canary", "0076"))
 
 
 async def test_text_of_the_user_is_data_whatever_it_looks_like(extractor, model_server):
@@ -124,10 +124,18 @@ async def test_text_of_the_user_is_data_whatever_it_looks_like(extractor, model_
     assert "{{ 7 * 7 }} {% message role=" in messages[1]["content"]
 
 
-async def test_a_long_answer_is_shown_in_part_only(extractor, model_server):
-    await extractor.run_async(QUESTIONS["en"], turn(), "word " * 5000)
+async def test_a_prompt_may_show_the_answer_as_context_without_its_secrets(extractor, model_server, tmp_path):
+    for locale in LOCALES:
+        (tmp_path / f"{locale}.jinja").write_text(
+            '{% message role="user" %}{{ question }} after {{ answer }}{% endmessage %}'
+        )
+    extractor = FactExtractor(extractor.chat_generator, prompt_dir=str(tmp_path))
 
-    assert len(model_server.calls("extract")[0].text) < 6000
+    await extractor.run_async(QUESTIONS["en"], turn(), "Your password is canary-1x. " + "word " * 5000)
+
+    (call,) = model_server.calls("extract")
+    assert 'after \\"Your password is [redacted secret]' in call.text
+    assert len(call.text) < 4000
 
 
 @pytest.mark.parametrize(
@@ -192,6 +200,14 @@ async def test_a_sentence_of_the_answer_is_not_a_fact_of_the_user(extractor, mod
     result = await extractor.run_async(QUESTIONS["en"], turn(), "The garage opens at 7. Welcome to Basel!")
 
     assert result == {"facts": ["The user works in Basel."]}
+
+
+async def test_tomorrow_gets_its_date_if_the_model_forgot_it(extractor, model_server):
+    model_server.script("extract", facts("The user is away tomorrow."))
+
+    result = await extractor.run_async("I am away tomorrow, who replaces me?", turn(time_zone="Pacific/Auckland"))
+
+    assert result == {"facts": ["The user is away tomorrow (2025-12-03)."]}
 
 
 @pytest.mark.parametrize(("status", "error"), [(503, ModelUnavailableError), (400, RejectedRequestError)])
