@@ -1,6 +1,7 @@
 """The `hayrecall` command: one module a command, each of which imports what it needs only when it runs."""
 
 import os
+import warnings
 
 import typer
 
@@ -31,5 +32,7 @@ def main() -> None:
     """Run the command line."""
     for variable in _TELEMETRY:
         os.environ.setdefault(variable, "False")
+    # Qdrant on loopback, or on a network of its own: the operator wrote http:// and knows.
+    warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
     with Sentences():
         app()

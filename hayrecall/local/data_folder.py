@@ -56,7 +56,7 @@ class DataFolder:
         :raises LocalError: If it cannot be written to, now or later.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)  # stores and logs hold what users say
             self.lock.acquire(patience_seconds=_TRANSFER_SECONDS)
         except OSError as error:
             message = f"the data folder {self.path} cannot be used: {error.strerror}"

@@ -75,7 +75,9 @@ class UpProcess:
                 program, *words = (process / "cmdline").read_text().split("\0")
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if parent == self.process.pid:  # python -m hayrecall COMMAND, python -m MODULE, or a program
+            if (
+                parent == self.process.pid and words
+            ):  # an ended one has none. Else: python -m hayrecall COMMAND, python -m MODULE, or a program
                 name = {"hayrecall": words[2]}.get(words[1], words[1]) if words[0] == "-m" else Path(program).name
                 found[name] = int(process.name)
         return found

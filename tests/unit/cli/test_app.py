@@ -1,5 +1,6 @@
 """The command line."""
 
+import os
 import subprocess
 import sys
 
@@ -24,6 +25,18 @@ def test_help_imports_nothing_heavy():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_libraries_are_told_to_report_to_nobody():
+    code = (
+        "import os, sys; from hayrecall.cli.app import main; sys.argv = ['hayrecall', 'check', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: from haystack import telemetry; from mem0.memory import telemetry as mem0\n"
+        "print(telemetry._telemetry.telemetry, mem0.MEM0_TELEMETRY)"
+    )
+    clean = {name: value for name, value in os.environ.items() if "TELEMETRY" not in name}
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=clean)
+    assert result.stdout.endswith("None False\n")
 
 
 @pytest.mark.parametrize("command", ["serve", "writer"])

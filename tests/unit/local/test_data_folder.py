@@ -22,6 +22,11 @@ def test_a_running_instance_is_found_with_its_addresses_and_gone_after_it(tmp_pa
     assert not folder.run_file.exists()
 
 
+def test_nobody_else_on_the_machine_can_look_into_it(tmp_path):
+    with DataFolder(tmp_path / "data").locked():
+        assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
 def test_what_a_killed_instance_left_is_not_taken_for_a_running_one(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({"pid": 7, "url": "http://127.0.0.1:1", "environment": {}}))
     (tmp_path / "lock").write_text("7\n")
