@@ -150,7 +150,8 @@ def _texts(reply: dict[str, Any]) -> list[str]:
     if not all(isinstance(text, str) for text in texts):
         msg = "the reply to facts has a fact without a `text`"
         raise UnreadableModelOutputError(msg)
-    return [str(text) for text in texts]
+    # JSON can spell what UTF-8 cannot hold (lone surrogates), and C strings end at NUL.
+    return [str(text).replace("\0", " ").encode("utf-8", "replace").decode() for text in texts]
 
 
 def _repeats(answer: str, fact: str, question: str) -> bool:

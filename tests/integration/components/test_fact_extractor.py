@@ -194,6 +194,12 @@ async def test_facts_keep_to_their_bounds_and_repeat_nothing(extractor, model_se
     assert all(len(fact) <= MAX_FACT_CHARACTERS < 150 for fact in found)
 
 
+async def test_characters_that_nothing_can_store_are_replaced(extractor, model_server):
+    model_server.script("extract", r'{"facts": [{"text": "The user likes \ud83d tea\u0000.", "about": "user"}]}')
+
+    assert await extractor.run_async("I like tea.", turn()) == {"facts": ["The user likes ? tea ."]}
+
+
 async def test_a_sentence_of_the_answer_is_not_a_fact_of_the_user(extractor, model_server):
     model_server.script("extract", facts("The garage opens at 7.", "The user works in Basel."))
 
