@@ -41,6 +41,7 @@ __all__ = ["create", "run"]
 logger = logging.getLogger(__name__)
 
 TASKS_MODEL = "tasks"
+_PATIENCE_SECONDS = 5  # for each part that is opened at the start
 _THREADS = 64  # asyncio's default, 4 more than there are cores, would let a few slow calls hold up everybody
 
 
@@ -86,24 +87,20 @@ def create(settings: Settings, manifest: Manifest) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "hayrecall"))
         async with AsyncExitStack() as opened:
-            try:
-                app.state.readiness = Readiness(services)
-                opened.push_async_callback(app.state.readiness.close)
-                opened.push_async_callback(services.close)
-                await services.open()
-                for name, wrapper in wrappers.items():
-                    opened.push_async_callback(wrapper.pipeline.close_async)
-                    await _opened(name, wrapper.pipeline.warm_up_async())
-                    app.state.pipeline_registry.add(name, wrapper)
-                for ingestor in ingestors:
-                    opened.push_async_callback(ingestor.close)
-                    await _opened("documents", ingestor.open())
-                for desk in desks:
-                    await opened.enter_async_context(desk.running())
-                await warm_up_process()
-            except ConfigurationError as error:
-                app.state.failure = error  # what ends the process; the server only knows that its start failed
-                raise
+            app.state.readiness = Readiness(services)
+            opened.push_async_callback(app.state.readiness.close)
+            opened.push_async_callback(services.close)
+            await services.open()
+            for name, wrapper in wrappers.items():
+                opened.push_async_callback(wrapper.pipeline.close_async)
+                await _opened(name, wrapper.pipeline.warm_up_async())
+                app.state.pipeline_registry.add(name, wrapper)
+            for ingestor in ingestors:
+                opened.push_async_callback(ingestor.close)
+                await _opened("documents", ingestor.open())
+            for desk in desks:
+                await opened.enter_async_context(desk.running())
+            await warm_up_process()
             yield
 
     app.router.lifespan_context = lifespan
@@ -118,12 +115,13 @@ def run(settings: Settings) -> int:
     :returns: Exit code.
     :raises ConfigurationError: If settings, manifest or a pipeline are wrong, or the address is in use.
     """
-    app = create(settings, Manifest.load(settings))
-    configure_logs()
-    with _listening(settings.host, settings.port) as listener:
+    with _bound(settings.host, settings.port) as listener:
+        app = create(settings, Manifest.load(settings))
+        configure_logs()
         address = f"http://{_url_host(settings.host)}:{listener.getsockname()[1]}"
         server = UvicornServer(app, when_ready=lambda: print(f"ready {address}", flush=True))  # noqa: T201
-        return server.serve_on(listener)
+        asyncio.run(server.serve_on(listener))
+    return 0
 
 
 def _run_by(manifest: Manifest, who: RunBy) -> list[PipelineEntry]:
@@ -146,18 +144,23 @@ def _wrapper(served: ServedPipeline) -> ChatPipelineWrapper:
 async def _opened(name: str, opening: Awaitable[None]) -> None:
     """Open a part; one that is away now is looked for again by each request."""
     try:
-        await opening
-    except TransientError as error:
-        logger.warning("serving {name}, but: {reason}", name=name, reason=str(error))
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await opening
+    except (TransientError, TimeoutError) as error:
+        logger.warning("serving {part}, but: {reason}", part=name, reason=str(error) or "it does not answer")
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def _bound(host: str, port: int) -> socket.socket:
+    """Take the port first: that it is in use is told at once, and nobody connects before we are ready."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        listener.bind((host, port))
     except OSError as error:
+        listener.close()
         msg = f"cannot listen on {host}:{port} ({error.strerror}); set HAYRECALL_HOST or HAYRECALL_PORT"
         raise ConfigurationError(msg) from error
+    return listener
 
 
 def _url_host(host: str) -> str:

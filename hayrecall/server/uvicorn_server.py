@@ -1,6 +1,5 @@
 """uvicorn, as a process that ends well."""
 
-import asyncio
 import signal
 import socket
 import threading
@@ -10,8 +9,6 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-
-from contracts.errors import ConfigurationError
 
 _GRACE_SECONDS = 30
 
@@ -32,7 +29,7 @@ class UvicornServer(uvicorn.Server):
         """
         config = uvicorn.Config(
             app,
-            lifespan="on",
+            lifespan="off",  # entered here, so that its errors arrive as they are
             log_config=None,
             access_log=False,  # it would write the tokens of signed links
             server_header=False,
@@ -43,22 +40,15 @@ class UvicornServer(uvicorn.Server):
         self._app = app
         self._when_ready = when_ready
 
-    def serve_on(self, listener: socket.socket) -> int:
+    async def serve_on(self, listener: socket.socket) -> None:
         """
-        Serve; returns after a signal.
+        Open the application, serve, and close it; returns after a signal.
 
-        :param listener: A socket that listens already.
-        :returns: 0, or 1 if the application did not start.
-        :raises ConfigurationError: If it did not start because of its configuration.
+        :param listener: A bound socket.
         """
-        try:
-            asyncio.run(self.serve([listener]))
-        except SystemExit:  # how uvicorn tells that the lifespan failed
-            failure = getattr(self._app.state, "failure", None)
-            if isinstance(failure, ConfigurationError):
-                raise failure from None
-            return 1
-        return 0
+        with self.capture_signals():
+            async with self._app.router.lifespan_context(self._app):
+                await self.serve([listener])
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and tell."""

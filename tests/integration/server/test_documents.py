@@ -1,0 +1,67 @@
+"""Documents over HTTP: added and removed by admins, seen by those who may read them."""
+
+import uuid
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def name():
+    return f"hours-{uuid.uuid4()}.md"
+
+
+def listed(client):
+    return {document["source"]: document for document in client.get("/v1/documents").json()["data"]}
+
+
+def test_an_admin_adds_a_file_that_is_answered_from_listed_and_removed(rag, model_server, name):
+    admin, user = rag.client(key=rag.admin), rag.client("ann")
+    files = [
+        ("file", (name, b"# Canteen\n\nThe canteen opens at seven on weekdays.")),
+        ("file", ("broken.pdf", b"%PDF-1.7 nothing")),
+    ]
+
+    outcomes = admin.post("/v1/documents", files=files).json()["data"]
+    again = admin.post("/v1/documents", files=files[:1]).json()["data"]
+
+    assert [outcome["status"] for outcome in outcomes + again] == ["stored", "skipped", "unchanged"]
+    assert outcomes[1]["reason"]
+    assert listed(user)[name]["passages"] == 1
+    model_server.default("condenser", "When does the canteen open on weekdays?")
+    ask = {"model": "rag", "messages": [{"role": "user", "content": "When does it open?"}]}
+    sources = user.post("/v1/chat/completions", json=ask).json()["hayrecall"]["sources"]
+    assert name in [source["source"] for source in sources]
+    assert "opens at seven" in model_server.calls("answer")[0].text
+
+    assert admin.delete("/v1/documents", params={"source": name}).status_code == 204
+    assert admin.delete("/v1/documents", params={"source": name}).status_code == 404
+    assert name not in listed(user)
+
+
+def test_a_groups_document_is_seen_by_the_group_only(rag, model_server, name):
+    admin = rag.client(key=rag.admin)
+    files = [("file", (name, b"Salaries are paid on the 25th."))]
+    admin.post("/v1/documents", files=files, data={"group": ["hr", "board"]})
+
+    member = rag.client("ann", **{"X-OpenWebUI-User-Groups": "hr,staff"})
+    assert listed(member)[name]["groups"] == ["hr"]
+    assert listed(admin)[name]["groups"] == ["board", "hr"]
+    assert name not in listed(rag.client("bob", **{"X-OpenWebUI-User-Groups": "staff"}))
+    assert name not in listed(rag.client("ann", key=rag.untrusted, **{"X-OpenWebUI-User-Groups": "hr"}))
+    assert name not in listed(rag.client("ann", key=rag.other_tenant, **{"X-OpenWebUI-User-Groups": "hr"}))
+    admin.delete("/v1/documents", params={"source": name})
+
+
+def test_only_admins_change_documents(rag, name):
+    user = rag.client("ann")
+    files = [("file", (name, b"text"))]
+    answers = [user.post("/v1/documents", files=files), user.delete("/v1/documents", params={"source": name})]
+    assert [answer.status_code for answer in answers] == [403, 403]
+
+
+def test_a_request_without_a_file_is_refused(rag):
+    admin = rag.client(key=rag.admin)
+    for answer in (admin.post("/v1/documents"), admin.post("/v1/documents", json={"file": "x"})):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
