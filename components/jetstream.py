@@ -76,8 +76,9 @@ class JetStreamConnection:
         """Stop connecting and close."""
         if self._keeper is None:
             return
-        self._keeper.cancel()
-        await asyncio.gather(self._keeper, return_exceptions=True)
+        while not self._keeper.done():  # the client, while it looks for a server, may swallow a cancellation
+            self._keeper.cancel()
+            await asyncio.wait({self._keeper}, timeout=0.1)
         self._keeper = None
         self._available.clear()
         if not (self._client.is_connected or self._client.is_reconnecting):
