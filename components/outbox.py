@@ -67,9 +67,9 @@ class Outbox:
         with _outage():
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._mark = ProcessMark(directory)
-            self._writes = self._connect()
+            self._writes = self._connect(patience_seconds=5)
             self._writes.executescript(_SCHEMA)
-            self._reads = self._connect()
+            self._reads = self._connect(patience_seconds=0.05)  # it is the event loop that waits
 
     async def close(self) -> None:
         """Finish what is being written, and close."""
@@ -217,10 +217,9 @@ class Outbox:
             self._leadership = descriptor
         return True
 
-    def _connect(self) -> sqlite3.Connection:
-        database = sqlite3.connect(
-            self.directory / "outbox.sqlite3", timeout=5, isolation_level=None, check_same_thread=False
-        )
+    def _connect(self, *, patience_seconds: float) -> sqlite3.Connection:
+        file = self.directory / "outbox.sqlite3"
+        database = sqlite3.connect(file, timeout=patience_seconds, isolation_level=None, check_same_thread=False)
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
             database.execute(f"PRAGMA {pragma}")
         return database

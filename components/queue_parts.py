@@ -45,7 +45,7 @@ class QueueParts:
         self.connection = JetStreamConnection(
             settings.url, replicas=settings.replicas, turns_max_bytes=settings.turns_max_bytes
         )
-        self.outbox = Outbox(Path(settings.data_dir).absolute() / "outbox")
+        self.outbox = Outbox(Path(settings.data_dir) / "outbox")
         self.states = UserStates(self.connection)
         self.relay = OutboxRelay(self.connection, self.outbox, self.states)
         self.delivery = TurnDelivery(self.connection, self.outbox, self.relay, self.states)
@@ -64,6 +64,7 @@ class QueueParts:
         :param settings: Of the turn queue.
         :raises QueueUnavailableError: If the outbox on disk cannot be used. That NATS is away is no error.
         """
+        settings = settings._replace(data_dir=str(Path(settings.data_dir).absolute()))
         of_loop = _OPEN.setdefault(asyncio.get_running_loop(), {})
         parts = of_loop.get(settings)
         if parts is None:
