@@ -7,6 +7,7 @@ from haystack import component, logging
 from haystack.dataclasses import ChatMessage, ChatRole
 
 from components.locale_prompt import LocalePrompt
+from components.prompt_parts import effective_limit
 from components.token_counter import PRIMING_TOKENS, TekkenTokenCounter
 from contracts.errors import InputTooLargeError
 from contracts.turn import TurnContext
@@ -117,7 +118,7 @@ class HistoryLimiter:
 
     def _measure(self) -> int:
         own = max((self._counter.count_text(source) for source in self._sources), default=0)
-        limit = min(self.max_input_tokens, self.model_window_tokens or self.max_input_tokens)
+        limit = effective_limit(self.max_input_tokens, self.model_window_tokens)
         budget = limit - PRIMING_TOKENS - own - self.answer_reserve_tokens
         if budget <= 0:
             logger.warning(

@@ -107,10 +107,11 @@ def fit(
 
 def effective_limit(max_input_tokens: int, model_window_tokens: int | None) -> int:
     """
-    Give the most tokens that one model input may have.
+    Give the most tokens, by our counting, that one model input may have.
 
     :param max_input_tokens: Configured ceiling.
-    :param model_window_tokens: Narrowest declared window of the models; None if it is unknown.
+    :param model_window_tokens: Narrowest declared window of the models; None if it is unknown. A sixth of it stays
+        free, because the model counts with a tokenizer of its own (Qwen 2.5, measured: 1.17 times ours for Italian).
     :returns: The smaller of both.
     """
-    return max_input_tokens if model_window_tokens is None else min(max_input_tokens, model_window_tokens)
+    return max_input_tokens if model_window_tokens is None else min(max_input_tokens, model_window_tokens * 5 // 6)

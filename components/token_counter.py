@@ -1,6 +1,7 @@
 """Count tokens offline, with the vocabulary that mistral-common ships."""
 
 import asyncio
+import re
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ FILE_TOKENS = 1_600
 _VOCABULARY = "tekken_240911.json"
 _CHUNK_CHARACTERS = 16_384  # bounds the tokenizer's work and memory on a text without any blank
 _LONGEST_TOKEN_CHARACTERS = 32
+_RARE_SCRIPTS = re.compile(r"[\u0530-\u058f\u0700-\u0dff\u0e80-\u1dff]")  # Indic, Lao, Burmese, Georgian, Khmer, …
+_SEMITIC_SCRIPTS = re.compile(r"[\u0590-\u06ff]")
 _loading = threading.Lock()
 
 
@@ -35,13 +38,22 @@ def _vocabulary() -> Tekkenizer:
         return _load()
 
 
+def _surcharge(text: str) -> int:
+    """Estimate what a tokenizer that knows a script less well takes on top."""
+    if text.isascii():
+        return 0
+    return (6 * len(_RARE_SCRIPTS.findall(text)) + len(_SEMITIC_SCRIPTS.findall(text)) + 9) // 10
+
+
 class TekkenTokenCounter:
     """
     Counts tokens as Mistral's Tekken tokenizer does: 130,000 entries, many languages and scripts, no download.
 
-    Special tokens that stand in a text are counted as the plain text that they are. Other models' tokenizers differ:
-    on prose in our four languages by about a tenth, so an operator who knows only the model's window should leave it a
-    little room. The vocabulary (0.7 s, 100 MB) is loaded once per process, at the first count or by `warm_up_async`.
+    Special tokens that stand in a text are counted as the plain text that they are. Scripts that other tokenizers know
+    much less well (Qwen 2.5 takes 2.4 times as many tokens for Hindi, 1.3 times for Arabic) are counted as by those, so
+    that no script is under-counted; Latin, Cyrillic and Thai differ by less than a fifth.
+
+    The vocabulary (0.7 s, 100 MB) is loaded once per process, at the first count or by `warm_up_async`.
 
     ### Usage example
 
@@ -74,7 +86,7 @@ class TekkenTokenCounter:
         tokens = 0
         for start in range(0, len(text), _CHUNK_CHARACTERS):
             chunk = text[start : start + _CHUNK_CHARACTERS]
-            tokens += len(vocabulary.encode(chunk, bos=False, eos=False))
+            tokens += len(vocabulary.encode(chunk, bos=False, eos=False)) + _surcharge(chunk)
             if stop_after is not None and tokens > stop_after:
                 break
         return tokens

@@ -81,8 +81,8 @@ def test_something_is_dropped_only_when_it_has_to_be():
 
     assert len(parts(build(whole)[0])) == 11
     assert parts(build(whole - 1)[0])[0] == "USER-BLOCK"
-    assert len(parts(build(9000, model_window_tokens=whole)[0])) == 11
-    assert parts(build(9000, model_window_tokens=whole - 1)[0])[0] == "USER-BLOCK"
+    assert len(parts(build(9000, model_window_tokens=-(-whole * 6 // 5))[0])) == 11
+    assert parts(build(9000, model_window_tokens=whole * 6 // 5 - 2)[0])[0] == "USER-BLOCK"
 
 
 def test_a_limit_of_nothing_keeps_our_instructions_and_the_users_turn():

@@ -109,7 +109,7 @@ def test_the_organizations_block_goes_first_then_the_users_then_the_oldest_turns
     sizes = (
         {"max_input_tokens": limit}
         if narrowest == "ceiling"
-        else {"max_input_tokens": 9000, "model_window_tokens": limit}
+        else {"max_input_tokens": 9000, "model_window_tokens": -(-limit * 6 // 5)}
     )
 
     grafted = graft(MemoryGrafter(prompt_dir=PROMPT, **sizes))

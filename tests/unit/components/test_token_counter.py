@@ -21,6 +21,8 @@ COUNTER = TekkenTokenCounter()
         ("我有多少天假期。", 4),
         ("Сколько дней отпуска мне положено?", 6),
         ("👩‍👩‍👧‍👦", 4),
+        ("कार्यालय जुलाई में बंद है। मेरे पास कितने दिन की छुट्टी है?", 44),  # what Qwen 2.5 takes, less a sixth
+        ("المكتب مغلق في شهر يوليو. كم عدد أيام الإجازة التي أستحقها؟", 23),
     ],
 )
 def test_other_scripts_are_not_counted_as_four_characters_a_token(text, at_least):
