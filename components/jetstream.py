@@ -210,13 +210,18 @@ class JetStreamConnection:
 
     async def scrub(self, stream: str, subject: str) -> None:
         """
-        Drop everything that a stream keeps under a subject, and overwrite its bytes on disk.
+        Drop everything that a stream keeps under a subject by now, and overwrite its bytes on disk.
 
         :param subject: May hold wildcards.
         """
-        while found := await self.read_subject(stream, subject, limit=_BATCH_MESSAGES):
+        last = (await self.stream_info(stream))["state"]["last_seq"]
+        first = 1
+        while first <= last:  # what arrives meanwhile is not chased
+            found = await self.read_subject(stream, subject, limit=_BATCH_MESSAGES, first_sequence=first)
             for message in found:
-                await self.delete_message(stream, message.sequence, scrub=True)
+                if message.sequence <= last:
+                    await self.delete_message(stream, message.sequence, scrub=True)
+            first = found[-1].sequence + 1 if found else last + 1
 
     async def stream_info(self, stream: str) -> dict[str, Any]:
         """Give NATS's own account of a stream: `config`, `state` (`messages`, `bytes`, `first_ts`, …), `cluster`."""

@@ -1,5 +1,6 @@
 """Erasing a user wins over whatever of theirs is on its way, wherever it is."""
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
@@ -102,6 +103,22 @@ async def test_what_is_said_after_an_erase_is_stored_behind_it(queue, stream, me
         for message in await stream.read_subject(TURNS_STREAM, stored_subject("acme", "ann"), limit=10)
     ]
     assert kinds == ["erase", "turn"]
+
+
+async def test_what_arrives_while_an_erase_runs_is_dropped_with_the_rest_or_stands_behind_it(queue, stream, memories):
+    async def talk() -> None:
+        for number in range(300):
+            await queue.publish(turn(f"Frage {number}?"))
+
+    talking = asyncio.create_task(talk())
+    while len(await questions(queue)) < 20:
+        await asyncio.sleep(0.01)
+    await queue.erase("acme", "ann", memories=memories)
+    await talking
+
+    first, *others = await stream.read_subject(TURNS_STREAM, stored_subject("acme", "ann"), limit=1000)
+    assert first.headers["Hayrecall-Kind"] == "erase"
+    assert {message.headers["Hayrecall-Kind"] for message in others} <= {"turn"}
 
 
 async def test_erasing_twice_is_one_effect(queue, stream, memories):

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from contracts.payloads import ConversationTurn
+from contracts.payloads import ConversationTurn, read_turn
+from contracts.queue import TURNS_STREAM, stored_subject
 from tests.integration.queue.conftest import context, eventually, questions, relayed
 
 pytestmark = pytest.mark.integration
@@ -88,13 +89,14 @@ async def test_a_disconnect_while_the_server_is_away_goes_to_the_outbox(queue, n
     assert await questions(queue) == ["Wie geht das?"]
 
 
-async def test_an_orderly_end_stores_what_was_still_being_answered(open_queue):
+async def test_an_orderly_end_stores_what_was_still_being_answered(open_queue, stream):
     queue = await open_queue()
     await queue.record_intent(context(), "Wie geht das?")
 
     await queue.close()
 
-    assert await questions(await open_queue()) == ["Wie geht das?"]
+    (message,) = await stream.read_subject(TURNS_STREAM, stored_subject("acme", "ann"), limit=10)
+    assert read_turn(message.body).question == "Wie geht das?"
 
 
 @contextmanager
