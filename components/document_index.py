@@ -22,9 +22,12 @@ from contracts.turn import Vector
 
 Filter = dict[str, Any]
 
-_KEYWORDS = (TENANT_FIELD, ACCESS_FIELD, "meta.source", "meta.content_hash")
-_INTEGERS = ("meta.position",)
-_CONFLICT = 409
+_INDEXES = {
+    **dict.fromkeys((TENANT_FIELD, ACCESS_FIELD, "meta.source", "meta.content_hash"), models.PayloadSchemaType.KEYWORD),
+    "meta.position": models.PayloadSchemaType.INTEGER,
+}
+_EXISTS = (400, 409)  # what servers answer to the second of two processes that create the collection
+_CLIENT: dict[str, Any] = {"check_compatibility": False}  # it asks synchronously, before a down server could be reported
 
 
 class DocumentIndex:
@@ -184,6 +187,7 @@ class DocumentIndex:
             return_embedding=False,
             timeout=self.timeout_seconds,
             progress_bar=False,
+            client_kwargs=_CLIENT,
         )
         try:
             await self._create_if_missing()
@@ -208,26 +212,28 @@ class DocumentIndex:
         other.
         """
         key = self.api_key.resolve_value() if self.api_key else None
-        client = AsyncQdrantClient(url=self.url, api_key=key, timeout=self.timeout_seconds)
+        client = AsyncQdrantClient(url=self.url, api_key=key, timeout=self.timeout_seconds, **_CLIENT)
         try:
-            if await client.collection_exists(self.collection):
-                return
-            await client.create_collection(
-                self.collection,
-                vectors_config={
-                    DENSE_VECTORS_NAME: models.VectorParams(size=self.dimension, distance=models.Distance.COSINE)
-                },
-                sparse_vectors_config={SPARSE_VECTORS_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-            )
-            for field in _KEYWORDS:
-                await client.create_payload_index(self.collection, field, models.PayloadSchemaType.KEYWORD)
-            for field in _INTEGERS:
-                await client.create_payload_index(self.collection, field, models.PayloadSchemaType.INTEGER)
-        except UnexpectedResponse as error:
-            if error.status_code != _CONFLICT:  # else another process has just made it
-                raise
+            if not await client.collection_exists(self.collection):
+                await self._create(client)
+            indexed = (await client.get_collection(self.collection)).payload_schema
+            for field in _INDEXES.keys() - indexed.keys():
+                await client.create_payload_index(self.collection, field, _INDEXES[field])
         finally:
             await client.close()
+
+    async def _create(self, client: AsyncQdrantClient) -> None:
+        dense = models.VectorParams(size=self.dimension, distance=models.Distance.COSINE)
+        sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
+        try:
+            await client.create_collection(
+                self.collection,
+                vectors_config={DENSE_VECTORS_NAME: dense},
+                sparse_vectors_config={SPARSE_VECTORS_NAME: sparse},
+            )
+        except UnexpectedResponse as error:
+            if error.status_code not in _EXISTS:
+                raise
 
 
 def _outage(error: BaseException) -> StoreUnavailableError:

@@ -42,20 +42,27 @@ class MemoryRanking:
         if not found:
             return []
         language = detect_locale(question, locale)
-        texts = [f"{memory.content}\n{memory.meta.get('statement') or ''}" for memory in found]
-        terms = [encode_passage(text, _locale(memory, language)) for text, memory in zip(texts, found, strict=True)]
-        overlap = WordOverlap(encode_question(question, language), terms)
+        overlap = _overlap(question, language, found)
         by_words = [replace(memory, score=score) for memory, score in zip(found, overlap.scores, strict=True)]
         ordered = fuse(found, by_words, top_k=len(found), words_weight=self.words_weight)
-        kept = self._relevant(found, overlap.coverage, language)
+        kept = self._relevant(found, overlap, language)
         fit = [memory for memory in _each_statement_once(ordered) if memory.id in kept]
         return [_shown(memory) for memory in fit[:top_k]]
 
-    def _relevant(self, found: Sequence[Document], coverage: Sequence[float], language: Locale) -> set[str]:
+    def judge(self, question: str, locale: Locale, found: Sequence[Document]) -> list[float]:
+        """
+        Weigh what was found without leaving anything out.
+
+        :returns: Log-odds of each memory, as `relevance` gives them.
+        """
+        overlap = _overlap(question, detect_locale(question, locale), found)
+        return relevance([memory.score or 0.0 for memory in found], overlap.coverage, self.background)
+
+    def _relevant(self, found: Sequence[Document], overlap: WordOverlap, language: Locale) -> set[str]:
         above = {memory.id for memory in found if (memory.score or 0.0) >= self.min_score}
         if len(found) < FEWEST_TO_COMPARE:
             return above
-        judged = relevance([memory.score or 0.0 for memory in found], coverage, self.background)
+        judged = relevance([memory.score or 0.0 for memory in found], overlap.coverage, self.background)
         # Words cannot speak for a memory in another language; there the cosine alone decides.
         unfit = {
             memory.id
@@ -63,6 +70,12 @@ class MemoryRanking:
             if log_odds < self.min_relevance and _locale(memory, language) == language
         }
         return above - unfit
+
+
+def _overlap(question: str, language: Locale, found: Sequence[Document]) -> WordOverlap:
+    texts = [f"{memory.content}\n{memory.meta.get('statement') or ''}" for memory in found]
+    terms = [encode_passage(text, _locale(memory, language)) for text, memory in zip(texts, found, strict=True)]
+    return WordOverlap(encode_question(question, language), terms)
 
 
 def _each_statement_once(memories: Sequence[Document]) -> list[Document]:

@@ -89,7 +89,7 @@ class MemoryRetriever:
         self.words_weight = words_weight
         self.timeout_seconds = timeout_seconds
         self.namespaces = list(namespaces)
-        self._ranking = MemoryRanking(
+        self.ranking = MemoryRanking(
             words_weight=words_weight,
             min_score=min_score,
             min_relevance=min_relevance,
@@ -146,4 +146,4 @@ class MemoryRetriever:
         return self._best(question, turn, user), self._best(question, turn, list(chain(*organization)))
 
     def _best(self, question: str, turn: TurnContext, found: list[Document]) -> list[Document]:
-        return self._ranking.best(question, turn.locale, found, top_k=self.top_k)
+        return self.ranking.best(question, turn.locale, found, top_k=self.top_k)
