@@ -131,7 +131,12 @@ class WriterWorld:
     async def writer(self, *, ports_file: Path | None = None, **changes: Any) -> AsyncIterator[WriterProcess]:
         process = WriterProcess(self.settings(**changes), ports_file)
         running = asyncio.create_task(process.run())
+
+        async def ready() -> bool:
+            return process.is_ready or running.done()
+
         try:
+            await eventually(ready, seconds=60)
             yield process
         finally:
             process.stop()
@@ -167,7 +172,7 @@ class WriterWorld:
     async def texts(self, user_id: str) -> list[str]:
         return [memory.text for memory in await self.memories(user_id)]
 
-    async def wait_for_texts(self, user_id: str, texts: list[str], *, seconds: float = 15) -> None:
+    async def wait_for_texts(self, user_id: str, texts: list[str], *, seconds: float = 30) -> None:
         async def stored() -> bool:
             return await self.texts(user_id) == texts
 
@@ -176,7 +181,7 @@ class WriterWorld:
         except pytest.fail.Exception:
             assert await self.texts(user_id) == texts
 
-    async def wait_for_dead_letter(self, run_id: str, *, seconds: float = 15) -> DeadLetter:
+    async def wait_for_dead_letter(self, run_id: str, *, seconds: float = 30) -> DeadLetter:
         async def found() -> DeadLetter | None:
             return next((letter for letter in await self.dead_letters.list() if letter.run_id == run_id), None)
 
@@ -189,7 +194,7 @@ class WriterWorld:
         pattern = "turns.*." + turn_subject("default", user_id).partition(".")[2]
         return len(await self.connection.read_subject(TURNS_STREAM, pattern, limit=1000))
 
-    async def drained(self, *, seconds: float = 20) -> None:
+    async def drained(self, *, seconds: float = 40) -> None:
         async def empty() -> bool:
             return await self.queued() == 0
 

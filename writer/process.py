@@ -74,6 +74,12 @@ class WriterProcess:
         self._ports_file = ports_file
         self._pipeline = MemoryPipeline(load_pipeline(Manifest.load(settings).run_by("writer")))
         self._stopping = asyncio.Event()
+        self._ready = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has opened everything and takes turns."""
+        return self._ready and not self._stopping.is_set()
 
     def stop(self) -> None:
         """Begin to stop, as SIGTERM does."""
@@ -101,6 +107,7 @@ class WriterProcess:
     async def _consume(self) -> None:
         consumer = self._consumer()
         consuming = asyncio.create_task(consumer.run())
+        self._ready = True
         print("ready", flush=True)  # noqa: T201 - the line that supervisors wait for
         stopping = asyncio.create_task(self._stopping.wait())
         await asyncio.wait([consuming, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -171,7 +178,7 @@ class WriterProcess:
     async def _readiness(self) -> dict[str, bool]:
         return {
             "nats": self._connection.is_available,
-            "pulls": self._pulls.answered_within() and not self._stopping.is_set(),
+            "pulls": self.is_ready and self._pulls.answered_within(),
             "qdrant": await self._pipeline.memory_store.ready(),
         }
 

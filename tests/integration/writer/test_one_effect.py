@@ -129,7 +129,7 @@ async def test_a_stopping_writer_finishes_what_it_began_and_hands_over_the_rest_
     world.model_server.latency["extract"] = 0
     async with world.writer(writer_ack_wait_seconds=30):
         for user in users:
-            await world.wait_for_texts(user, ["factHandedOver"], seconds=5)
+            await world.wait_for_texts(user, ["factHandedOver"], seconds=20)
     assert len(world.model_server.calls("extract")) == 6
 
 
@@ -144,7 +144,7 @@ async def test_what_outlasts_the_grace_of_a_stop_is_taken_over_at_once(world):
         await eventually(lambda: _asked(world, 1))
     world.model_server.latency["extract"] = 0
     async with world.writer(writer_ack_wait_seconds=30):
-        await world.wait_for_texts("cut off", ["factCutOff"], seconds=5)
+        await world.wait_for_texts("cut off", ["factCutOff"], seconds=20)
     assert await world.connection.subjects("KV_hayrecall_plans", ">") == []
 
 

@@ -2,15 +2,14 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from hayrecall.cli.app import app
 from tests.writer_world import eventually
 
 SECRET = "canary5120"
@@ -101,23 +100,16 @@ async def test_dead_letters_are_listed_shown_replayed_and_discarded_from_the_com
         runs = [str((await world.say("clerk", f"fact{SECRET}{number}")).run_id) for number in range(2)]
         letters = [await world.wait_for_dead_letter(run) for run in runs]
 
-    async def command(*arguments):
-        environment = {"HAYRECALL_NATS_URL": world.nats_url, "HAYRECALL_DATA_DIR": str(world.data_dir)}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "hayrecall", "deadletters", *arguments),
-            env=os.environ | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        output, _ = await process.communicate()
-        return process.returncode, output.decode()
+    environment = {"HAYRECALL_NATS_URL": world.nats_url, "HAYRECALL_DATA_DIR": str(world.data_dir)}
 
-    (code, listed), (_, shown), (_, foreign), (missing, said) = await asyncio.gather(
-        command("list", "--json"),
-        command("show", str(letters[0].id), "--text"),
-        command("list", "--tenant", "other"),
-        command("show", "999999"),
-    )
+    async def command(*arguments):
+        result = await asyncio.to_thread(CliRunner().invoke, app, ["deadletters", *arguments], env=environment)
+        return result.exit_code, result.stdout
+
+    code, listed = await command("list", "--json")
+    _, shown = await command("show", str(letters[0].id), "--text")
+    _, foreign = await command("list", "--tenant", "other")
+    missing, said = await command("show", "999999")
     assert code == 0
     assert [letter["run_id"] for letter in json.loads(listed) if letter["run_id"] in runs] == runs
     assert SECRET not in listed
