@@ -37,12 +37,12 @@ def sample(name: str, **labels: str) -> float:
 
 async def test_both_are_asked_at_the_same_time(gated, model_server):
     model_server.latency |= {"gate": 0.3, "condenser": 0.3}
-    started = time.monotonic()
 
     result = await gated.run_async(CHAT, a_turn())
 
     assert result == {"question": "What is asked?", "locale": "en"}
-    assert time.monotonic() - started < 0.55
+    gate, condenser = model_server.calls("gate")[0], model_server.calls("condenser")[0]
+    assert max(gate.started_at, condenser.started_at) < min(gate.ended_at, condenser.ended_at)
 
 
 async def test_a_meta_verdict_gives_the_users_words_and_cancels_the_condenser(gated, model_server):
@@ -52,7 +52,7 @@ async def test_a_meta_verdict_gives_the_users_words_and_cancels_the_condenser(ga
 
     assert await gated.run_async(CHAT, a_turn()) == {"meta": "What can you do?", "meta_locale": "en"}
 
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
     (call,) = model_server.calls("condenser")
     assert wait_until(lambda: call.cancelled)
 
