@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from hayrecall.local.nats_server import NatsServer
 from tests.scripted_model_server import ScriptedModelServer
 
 # No test reads the settings of the person who runs it, and nothing reports home.
@@ -91,8 +92,6 @@ def model_server(_model_server: ScriptedModelServer) -> ScriptedModelServer:
 @pytest.fixture(scope="session")
 def nats_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real nats-server with JetStream, shared by the session: use ids of your own."""
-    from hayrecall.local.nats_server import NatsServer
-
     server = NatsServer(tmp_path_factory.mktemp("nats"))
     server.start()
     yield server.url

@@ -1,4 +1,4 @@
-"""A model server that says what a test tells it to: OpenAI's chat and embedding API over real HTTP, replies by stage."""
+"""A model server that says what a test tells it to: OpenAI's chat and embedding API, over real HTTP, by stage."""
 
 import asyncio
 import hashlib
