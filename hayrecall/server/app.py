@@ -25,6 +25,7 @@ from hayrecall.server.document_routes import document_router
 from hayrecall.server.first_use import warm_up_process
 from hayrecall.server.health import Readiness, health_router
 from hayrecall.server.logs import configure_logs
+from hayrecall.server.memory_page.routes import link_router, page_router
 from hayrecall.server.memory_routes import memory_router, organization_scope, settings_router, user_scope
 from hayrecall.server.middleware.authentication import Authentication
 from hayrecall.server.middleware.body_limit import BodyLimit
@@ -69,6 +70,8 @@ def create(settings: Settings, manifest: Manifest) -> FastAPI:
         app.include_router(question_router(desk))
     for ingestor in ingestors:
         app.include_router(document_router(ingestor))
+    app.include_router(link_router())
+    app.include_router(page_router())
     app.include_router(settings_router())
     app.include_router(memory_router("/v1/memories", user_scope))
     app.include_router(memory_router("/v1/organization-memories", organization_scope))

@@ -85,9 +85,11 @@ class ChatPipelineWrapper(BasePipelineWrapper):  # type: ignore[misc]
         reply = ChatReply(turn.run_id, model, with_usage=asked.usage)
         texts = run.texts(asked.messages, asked.generation_kwargs)
         try:
+            first = await anext(texts, "")
+            watch.speaks()
             if asked.stream:
-                return self._streamed(reply, watch, texts, await anext(texts, ""))
-            text = "".join([piece async for piece in texts])
+                return self._streamed(reply, watch, texts, first)
+            text = first + "".join([piece async for piece in texts])
         except PipelineRuntimeError as error:
             watch.failed(error)
             raise described(error) from error

@@ -6,11 +6,12 @@ from collections.abc import Awaitable
 from typing import TypeVar
 
 import httpx
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import SecretStr
 
 from contracts.errors import TransientError
+from hayrecall.server.caller import services_of
 from hayrecall.server.metrics import metrics_page
 from hayrecall.server.services import Services
 
@@ -95,5 +96,8 @@ def health_router() -> APIRouter:
         up = all(state == "up" for state in parts.values())
         return JSONResponse({"status": "ready" if up else "degraded", "parts": parts}, 200 if up else 503)
 
-    router.add_api_route("/metrics", metrics_page, include_in_schema=False)
+    @router.get("/metrics", include_in_schema=False)
+    async def metrics(request: Request) -> Response:
+        return await metrics_page(services_of(request).dead_letters)
+
     return router

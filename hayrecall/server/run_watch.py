@@ -9,7 +9,7 @@ from haystack.core.errors import PipelineRuntimeError
 from hayrecall.server.chat_run import ChatRun
 from hayrecall.server.errors import described
 from hayrecall.server.half_turns import HalfTurns
-from hayrecall.server.metrics import RUNS
+from hayrecall.server.metrics import FIRST_TEXT_SECONDS, RUNS
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +29,10 @@ class RunWatch:
         self._started = time.monotonic()
         self._error: PipelineRuntimeError | None = None
         self._over = False
+
+    def speaks(self) -> None:
+        """Note that the first text is there."""
+        FIRST_TEXT_SECONDS.labels(assistant=self.run.turn.agent.id).observe(time.monotonic() - self._started)
 
     def failed(self, error: PipelineRuntimeError) -> None:
         """Note why the run failed."""

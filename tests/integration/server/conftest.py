@@ -72,10 +72,10 @@ Serve = Callable[..., contextlib.AbstractContextManager[Served]]
 
 
 @contextlib.contextmanager
-def serving(folder: Path, pipelines: dict[str, Any] | None, **settings: Any) -> Iterator[Served]:
-    """Run a server with a manifest of these pipelines (None: the project's own)."""
-    manifest = Path("pipelines.yaml")
-    if pipelines is not None:
+def serving(folder: Path, pipelines: dict[str, Any] | Path | None, **settings: Any) -> Iterator[Served]:
+    """Run a server with a manifest of these pipelines, or with that manifest (None: the project's own)."""
+    manifest = pipelines if isinstance(pipelines, Path) else Path("pipelines.yaml")
+    if isinstance(pipelines, dict):
         manifest = folder / "pipelines.yaml"
         manifest.write_text(yaml.safe_dump({"pipelines": pipelines}))
     keys = folder / "keys.json"
@@ -106,7 +106,7 @@ def serving(folder: Path, pipelines: dict[str, Any] | None, **settings: Any) -> 
 
     thread = threading.Thread(target=lambda: asyncio.run(main()), daemon=True)
     thread.start()
-    wait_until(lambda: server.started or not thread.is_alive(), seconds=20)
+    wait_until(lambda: server.started or not thread.is_alive(), seconds=60)
     assert server.started, "the server did not start"
     port = server.servers[0].sockets[0].getsockname()[1]
     try:

@@ -1,0 +1,1 @@
+"""The page on which a person sees and undoes what is remembered."""
