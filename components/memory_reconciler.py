@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from haystack import Document, component
@@ -19,27 +19,6 @@ from contracts.errors import UnreadableModelOutputError
 from contracts.turn import TurnContext, Vector
 
 _ACTIONS = ("add", "supersede", "drop")
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "decisions": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "fact": {"type": "integer"},
-                    "action": {"type": "string", "enum": list(_ACTIONS)},
-                    "memory": {"type": ["string", "null"]},
-                },
-                "required": ["fact", "action", "memory"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["decisions"],
-    "additionalProperties": False,
-}
-
 Decision = dict[str, Any]
 
 
@@ -173,13 +152,33 @@ class MemoryReconciler:
                 for memory in memories.values()
             ],
         )
-        reply = await structured_reply(self.chat_generator, prompt, schema_name="decisions", schema=_SCHEMA)
+        reply = await structured_reply(self.chat_generator, prompt, schema_name="decisions", schema=_schema(similar))
         decided: dict[int, list[Decision]] = defaultdict(list)
         for decision in _read(reply, similar, memories):
             # Nothing that is stored resembles such a fact, so it repeats nothing.
             if decision["action"] != "drop" or similar[decision["fact"]]:
                 decided[decision["fact"]].append(decision)
         return {index: _agreed(index, made) for index, made in decided.items()}
+
+
+def _schema(facts: Iterable[int]) -> dict[str, Any]:
+    """Give the schema of the reply; it names the facts, which small models lose count of."""
+    decision = {
+        "type": "object",
+        "properties": {
+            "fact": {"type": "integer", "enum": list(facts)},
+            "action": {"type": "string", "enum": list(_ACTIONS)},
+            "memory": {"type": ["string", "null"]},
+        },
+        "required": ["fact", "action", "memory"],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {"decisions": {"type": "array", "items": decision}},
+        "required": ["decisions"],
+        "additionalProperties": False,
+    }
 
 
 def _states(fact: str, memories: Sequence[Document]) -> bool:
@@ -213,6 +212,8 @@ def _readable(decision: Any, facts: dict[int, Any], memories: dict[str, Any]) ->
         msg = "the reply to decisions has a decision that is no object"
         raise UnreadableModelOutputError(msg)
     fact, action, memory_id = decision.get("fact"), decision.get("action"), decision.get("memory") or None
+    if action == "add":  # it names no memory; what small models write there has no meaning
+        memory_id = None
     unknown = (
         ("fact", not isinstance(fact, int) or isinstance(fact, bool) or fact not in facts),
         ("action", action not in _ACTIONS),
