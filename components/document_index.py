@@ -27,7 +27,8 @@ _INDEXES = {
     "meta.position": models.PayloadSchemaType.INTEGER,
 }
 _EXISTS = (400, 409)  # what servers answer to the second of two processes that create the collection
-_CLIENT: dict[str, Any] = {"check_compatibility": False}  # it asks synchronously, before a down server could be reported
+# The check asks synchronously, before a server that is down could be reported.
+_CLIENT: dict[str, Any] = {"check_compatibility": False}
 
 
 class DocumentIndex:

@@ -1,7 +1,7 @@
 """Find the passages that a question is about, among those that the asking person may read."""
 
 import asyncio
-from typing import Any
+from typing import Any, Protocol
 
 from haystack import Document, component
 from haystack.components.embedders import OpenAITextEmbedder
@@ -16,6 +16,14 @@ from components.language import detect_locale
 from components.sparse_encoder import encode_question
 from contracts.errors import EmbedderUnavailableError, NoAccessibleKnowledgeError
 from contracts.turn import TurnContext, Vector
+
+
+class Ranker(Protocol):
+    """What we need of a ranker: our `RankEndpoint`, or Haystack's `LLMRanker` with a task model."""
+
+    async def run_async(self, query: str, documents: list[Document]) -> dict[str, Any]:
+        """Give the documents under `documents`, best first."""
+        ...
 
 
 @component
@@ -49,6 +57,7 @@ class DocumentRetriever:
         document_index: DocumentIndex,
         *,
         embedder: OpenAITextEmbedder | None = None,
+        ranker: Ranker | None = None,
         top_k: int = 8,
         candidates: int = 50,
         words_weight: float = 0.03,
@@ -60,6 +69,7 @@ class DocumentRetriever:
 
         :param document_index: Where the passages are.
         :param embedder: Embeds queries that come without a vector; None if there are none.
+        :param ranker: Orders the candidates anew; when it fails, their order stays. None for no ranker.
         :param top_k: Most passages to return, at least 1.
         :param candidates: Passages that each search finds before they are joined, at least `top_k`.
         :param words_weight: What one point of BM25 counts against the whole spread of the cosines, at least 0.
@@ -75,22 +85,32 @@ class DocumentRetriever:
             raise ValueError(msg)
         self.document_index = document_index
         self.embedder = embedder
+        self.ranker = ranker
         self.top_k = top_k
         self.candidates = candidates
         self.words_weight = words_weight
         self.hybrid = hybrid
         self.timeout_seconds = timeout_seconds
+        self._warm = False
 
     async def warm_up_async(self) -> None:
-        """Open the embedder's client; the index opens with the first search, so that a server starts without Qdrant."""
+        """
+        Open the embedder's client and load what tells languages apart.
+
+        The index opens with the first search, so that a server starts without Qdrant.
+        """
         if self.embedder is not None:
             await self.embedder.warm_up_async()
+        if self.hybrid and not self._warm:
+            self._warm = True
+            await asyncio.to_thread(detect_locale, "Which language is this?", "en")
 
     async def close_async(self) -> None:
         """Close the clients."""
         await self.document_index.close()
-        if self.embedder is not None:
-            await self.embedder.close_async()
+        for part in (self.embedder, self.ranker):
+            if part is not None and hasattr(part, "close_async"):
+                await part.close_async()
 
     @component.output_types(documents=list[Document])
     def run(self, question: str, vector: Vector, turn: TurnContext) -> dict[str, Any]:
@@ -149,7 +169,13 @@ class DocumentRetriever:
         by_meaning, by_words = await asyncio.gather(
             self._by_meaning(vector, readable), self._by_words(question, turn, readable)
         )
-        return fuse(by_meaning, by_words, top_k=self.top_k, words_weight=self.words_weight)
+        kept = self.top_k if self.ranker is None else self.candidates
+        found = fuse(by_meaning, by_words, top_k=kept, words_weight=self.words_weight)
+        if self.ranker is None:
+            return found
+        ranked = self.ranker.run_async(query=question, documents=found)
+        documents: list[Document] = (await fail_open("ranker", ranked, {"documents": found}))["documents"]
+        return documents[: self.top_k]
 
     async def _by_meaning(self, vector: Vector, readable: dict[str, Any]) -> list[Document]:
         if not vector:

@@ -13,6 +13,7 @@ from components.document_access import access_tags, tenant_tag
 from components.document_index import DocumentIndex
 from components.document_retriever import DocumentRetriever
 from components.passage_writer import PassageWriter
+from components.rank_endpoint import RankEndpoint
 from contracts.errors import (
     ConfigurationError,
     EmbedderUnavailableError,
@@ -201,3 +202,13 @@ async def test_two_that_start_together_do_not_replace_each_others_collection(qdr
 
 def in_anything() -> dict[str, str]:
     return {"field": "meta.source", "operator": "==", "value": "none"}
+
+
+async def test_a_ranker_that_fails_leaves_the_order_as_it_was(index, store, tenant):
+    await store("The cantina opens at noon")
+    await store("The cantina serves soup and salad")
+    plain = DocumentRetriever(index, top_k=2)
+    ranked = DocumentRetriever(index, top_k=2, ranker=RankEndpoint("http://127.0.0.1:9/rerank", model="reranker"))
+
+    assert await ask(ranked, "cantina", turn(tenant)) == await ask(plain, "cantina", turn(tenant))
+    await ranked.close_async()
