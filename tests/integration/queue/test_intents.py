@@ -63,8 +63,9 @@ async def test_a_published_turn_leaves_no_intent(queue):
     asked = context()
     await queue.record_intent(asked, "Wie geht das?")
     await queue.publish(ConversationTurn.of(asked, "Wie geht das?", "So."))
-    await queue.close()
 
+    assert await queue.promote_intent(asked.run_id, None) is None  # at once, and when it is gone from the disk
+    await queue.close()
     assert await queue.promote_intent(asked.run_id, None) is None
 
 
