@@ -16,6 +16,7 @@ from starlette.middleware import Middleware
 
 from components.document_ingestor import DocumentIngestor
 from components.pipeline_file import load_pipeline
+from components.tracing import configure_tracing, flush_traces
 from contracts.errors import ConfigurationError, TransientError
 from contracts.manifest import Manifest, PipelineEntry, RunBy
 from contracts.settings import Settings
@@ -121,9 +122,11 @@ def run(settings: Settings) -> int:
     with _bound(settings.host, settings.port) as listener:
         app = create(settings, Manifest.load(settings))
         configure_logs()
+        configure_tracing(service="hayrecall-server", content=settings.content_tracing)
         address = f"http://{_url_host(settings.host)}:{listener.getsockname()[1]}"
         server = UvicornServer(app, when_ready=lambda: print(f"ready {address}", flush=True))  # noqa: T201
         asyncio.run(server.serve_on(listener))
+        flush_traces()
     return 0
 
 
