@@ -11,8 +11,8 @@ _LABEL = re.compile(
 )
 _QUOTES = frozenset({'""', "''", "``", "“”", "„“", "„”", "«»", "»«", "\u2018\u2019"})
 _NOTHING = """
-n/a|none|null|nil|undefined|empty|blank|no question|leer|keine|keine frage|aucune|aucune question|vide|nessuna|
-nessuna domanda|vuoto
+n/a|na|n.a|not applicable|none|nothing|null|nil|undefined|empty|blank|no question|nichts|leer|keine|keine frage|rien|
+aucune|aucune question|vide|niente|nessuna|nessuna domanda|vuoto
 """
 _PLACEHOLDERS = frozenset(_NOTHING.replace("\n", "").split("|"))
 _EDGES = re.compile(r"\A\W+|\W+\Z")

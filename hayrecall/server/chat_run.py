@@ -3,15 +3,20 @@
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, cast
 
-from haystack import Document
+from haystack import Document, logging
+from haystack.core.errors import PipelineRuntimeError
 from haystack.dataclasses import ChatMessage, StreamingChunk
 
+from components.chat_transcript import last_user_text
+from components.language import locale_of_turn
 from components.pipeline_file import LoadedPipeline
 from components.refusal_texts import refusal_text
 from contracts.errors import Outcome, RefusalError
 from contracts.turn import TurnContext
 from hayrecall.server.ending import Ending
 from hayrecall.server.thinking import ThinkFilter
+
+logger = logging.getLogger(__name__)
 
 CONCURRENCY_LIMIT = 16  # components of one run at a time: more than any pipeline has side by side
 _OUTCOMES: dict[str, Outcome] = {"meta_answer": "meta", "refusal_answer": "context_insufficient"}
@@ -47,7 +52,8 @@ class ChatRun:
         """
         Run, and give the text for the user piece by piece.
 
-        A refusal is text like any other. Afterwards `ending` tells the rest.
+        A refusal is text like any other; one that the answer model should word, and does not, has a text of ours.
+        Afterwards `ending` tells the rest.
 
         :param messages: The client's messages.
         :param generation_kwargs: Sampling settings for the components that write to the user.
@@ -73,13 +79,18 @@ class ChatRun:
                 spoken = True
                 yield text
             self._conclude(self._handle.result)
-            if not spoken and (text := self._unstreamed(self._handle.result)):
-                yield text
+            if not spoken and self.ending.outcome == "context_insufficient":
+                yield self._refusal(messages)
         except RefusalError as refusal:
             self.ending.outcome = refusal.outcome
             self.ending.reason, self.ending.question = refusal.reason, refusal.question
-            told = {"question": refusal.question, "reason": refusal.reason}
-            yield refusal_text(refusal.outcome, self.turn.locale, **told)
+            yield self._refusal(messages)
+        except PipelineRuntimeError as error:
+            if spoken or error.component_name != self._component("refusal_answer"):
+                raise
+            logger.warning("the answer model did not word a refusal: {reason}", reason=type(error.__cause__).__name__)
+            self.ending.outcome = "context_insufficient"
+            yield self._refusal(messages)
         self.ended = True
 
     def cancel(self) -> None:
@@ -94,34 +105,43 @@ class ChatRun:
         for component in self.loaded.streamed:
             if generation_kwargs and "generation_kwargs" in free.get(component, {}):
                 own = getattr(self.loaded.pipeline.get_component(component), "generation_kwargs", {})
-                data.setdefault(component, {})["generation_kwargs"] = _merged(own, generation_kwargs)
+                asked = generation_kwargs if component == self._component("answer") else _free(generation_kwargs)
+                data.setdefault(component, {})["generation_kwargs"] = _merged(own, asked)
         return data
+
+    def _refusal(self, messages: list[ChatMessage]) -> str:
+        """Give the text of the outcome in the language of the user's last question."""
+        ending = self.ending
+        locale = locale_of_turn(last_user_text(messages), ending.question, self.turn.locale)
+        return refusal_text(ending.outcome, locale, question=ending.question)
 
     def _note(self, chunk: StreamingChunk) -> None:
         if usage := chunk.meta.get("usage"):
             self.ending.usage = usage
-        if chunk.component_info and self._is_answer(chunk.component_info.name):
+        if chunk.component_info and chunk.component_info.name == self._component("answer"):
             self._answer_pieces.append(chunk.content)
             if chunk.finish_reason:
                 self.answer = "".join(self._answer_pieces)
         if chunk.finish_reason:
             self.ending.finish_reason = chunk.finish_reason
 
-    def _is_answer(self, component: str | None) -> bool:
-        return self.loaded.outputs.get("answer", "").split(".")[0] == component
+    def _component(self, output: str) -> str | None:
+        """Name the component behind an output; None if the pipeline has no such output."""
+        return self.loaded.outputs[output].split(".")[0] if output in self.loaded.outputs else None
 
     def _conclude(self, result: Mapping[str, Mapping[str, Any]]) -> None:
         said = next((name for name in _OUTCOMES if self.loaded.output(result, name)), "answer")
         ending = self.ending
-        ending.outcome = self.loaded.output(result, "outcome") or _OUTCOMES.get(said, "answered")
+        ending.outcome = _OUTCOMES.get(said, "answered")
         ending.reason = self.loaded.output(result, "reason") or ""
         ending.question = self.loaded.output(result, "question") or ""
         documents = cast("list[Document]", self.loaded.output(result, "sources") or [])
         ending.sources = [_source(number, document) for number, document in enumerate(documents, 1)]
 
-    def _unstreamed(self, result: Mapping[str, Mapping[str, Any]]) -> str:
-        """Give the text of an output that no model writes, such as a question for consent."""
-        return str(self.loaded.output(result, "notice") or "")
+
+def _free(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out the form that an answer was asked for in: it would not fit what is said instead of one."""
+    return {name: value for name, value in asked.items() if name != "response_format"}
 
 
 def _merged(own: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,10 +4,8 @@ import hashlib
 import hmac
 import json
 import re
-import threading
 import uuid
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
@@ -17,45 +15,13 @@ from components.signed_links import SignedLinks, link_secret
 from hayrecall.server.api_keys import add_key
 from tests.conftest import wait_until
 from tests.integration.server.conftest import Served, serving
+from tests.webhook_channel import Channel
 
 pytestmark = pytest.mark.integration
 
 SENTINEL = "zanzibarquokka"
 QUESTION = "May the archive be moved to the cellar?"
 SECRET = "what the channel and Hayrecall both know"
-
-
-class Channel:
-    """A webhook's other end; `status` is what it answers."""
-
-    def __init__(self) -> None:
-        channel = self
-        self.status = 200
-        self.received: list[tuple[dict[str, str], bytes]] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                channel.received.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                self.send_response(channel.status)
-                self.end_headers()
-
-            def log_message(self, *_) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook"
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-
-    @property
-    def last(self) -> dict:
-        return json.loads(self.received[-1][1])
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join(5)
 
 
 @pytest.fixture(scope="module")

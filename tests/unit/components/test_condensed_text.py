@@ -50,6 +50,8 @@ def test_reasoning_quotes_fences_and_labels_go(reply):
         "—",
         "N/A",
         "n/a.",
+        "N.A.",
+        "(nothing)",
         "none",
         "None.",
         '"null"',
