@@ -35,7 +35,7 @@ TEXTS = [
     "",
     " ",
 ]
-LONG = "Der Urlaubsanspruch beträgt dreißig Arbeitstage im Kalenderjahr. " * 60
+LONG = "Der Urlaubsanspruch beträgt dreißig Arbeitstage im Kalenderjahr. " * 40
 
 
 @pytest.fixture(scope="module")
