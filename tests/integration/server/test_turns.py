@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from components.refusal_texts import refusal_text
+from tests.conftest import wait_until
+from tests.scripted_model_server import Stream
 
 pytestmark = pytest.mark.integration
 SENTINEL = "zanzibarquokka"
@@ -114,6 +116,29 @@ def test_who_switched_learning_off_is_neither_remembered_nor_read(rag, model_ser
 
         assert "teapots" not in model_server.calls("answer")[-1].text
         assert client.get("/v1/memories/settings").json() == {"learning": False}
+
+
+@pytest.mark.parametrize("end", ["hang up", "model breaks off"])
+def test_a_turn_that_breaks_off_is_kept_with_its_question_alone(rag, model_server, user, end):
+    model_server.script("condenser", "I keep bees on the roof.")
+    pieces = tuple(f"halfanswer{n} " for n in range(100))
+    model_server.script(
+        "answer", Stream(pieces, gap_seconds=0.05) if end == "hang up" else Stream(pieces[:5], cut=True)
+    )
+    body = {"model": "rag", "stream": True, "messages": [{"role": "user", "content": "I keep bees on the roof."}]}
+    with rag.client(user) as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        for _, line in zip(range(5), answer.iter_lines(), strict=False):
+            assert "failed" not in line
+
+    def is_known():
+        """The next chat is told what was asked, and nothing of the half answer."""
+        model_server.script("condenser", "What do I keep?")
+        ask(rag.client(user), "What do I keep?")
+        text = model_server.calls("answer")[-1].text
+        assert "halfanswer" not in text
+        return "bees" in text
+
+    wait_until(is_known, seconds=5, every=0.2)
 
 
 def test_users_and_tenants_never_see_each_other(rag, model_server):
