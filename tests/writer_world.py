@@ -41,7 +41,7 @@ def repeat_facts(body: dict[str, Any]) -> dict[str, Any]:
 
 
 _forkserver = multiprocessing.get_context("forkserver")  # imports the writer once, then forks in no time
-_forkserver.set_forkserver_preload(["writer.process"])
+_forkserver.set_forkserver_preload(["tests.writer_preload"])
 
 
 def _write(settings: Settings, environment: dict[str, str], log: Path) -> None:

@@ -34,7 +34,7 @@ from writer.turn_handler import TurnHandler
 
 logger = logging.getLogger(__name__)
 
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 2.0
 _RETRY_SECONDS = 1.0
 
 

@@ -15,7 +15,7 @@ from tests.writer_world import WriterWorld, eventually, repeat_facts
 
 pytestmark = pytest.mark.acceptance
 
-USERS, TURNS = 12, 6
+USERS, TURNS = 10, 5
 
 
 @pytest.fixture
