@@ -43,7 +43,7 @@ __all__ = ["create", "run"]
 logger = logging.getLogger(__name__)
 
 TASKS_MODEL = "tasks"
-_PATIENCE_SECONDS = 5  # for each part that is opened at the start
+_PATIENCE_SECONDS = 15  # for each part that is opened at the start
 _THREADS = 64  # asyncio's default, 4 more than there are cores, would let a few slow calls hold up everybody
 
 
