@@ -17,6 +17,7 @@ from components.document_access import access_tags, all_of, in_tenant, tenant_ta
 from components.ingest_progress import IngestProgress
 from components.passage_writer import PassageWriter
 from components.pipeline_file import LoadedPipeline
+from components.text_encoding import as_utf8
 from contracts.errors import ConfigurationError, RejectedRequestError
 
 MIME_TYPES = {
@@ -30,6 +31,7 @@ MIME_TYPES = {
     ".csv": "text/csv",
     ".json": "application/json",
 }
+_PLAIN = {MIME_TYPES[ending] for ending in (".txt", ".md", ".csv")}
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ class DocumentIngestor:
             "mime_type": mime_type,
             "ingested_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        run = self._loaded.run_data(sources=[ByteStream(data, meta=meta, mime_type=mime_type)], progress=progress)
+        text = as_utf8(data) if mime_type in _PLAIN else data
+        run = self._loaded.run_data(sources=[ByteStream(text, meta=meta, mime_type=mime_type)], progress=progress)
         try:
             result = await self._loaded.pipeline.run_async(run, include_outputs_from=self._loaded.reported)
         except RejectedRequestError as error:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ R = TypeVar("R")
 @contextmanager
 def parts() -> Iterator[Settings]:
     """Start the embedded engine and the embedder in a folder of their own, unless the settings name others."""
+    warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")  # it is on loopback
     with TemporaryDirectory(prefix="hayrecall-quality-") as folder:
         os.environ |= {"HAYRECALL_DATA_DIR": folder, "HAYRECALL_EMBEDDING_API_KEY": "unused"}
         with connected(Settings(data_dir=Path(folder)), ["qdrant", "embedder"]) as settings:

@@ -77,6 +77,7 @@ HTML = (
     b"<html><body><main><h1>Holidays</h1>"
     b"<p>You have 25 days, and some more if you have worked long.</p></main></body></html>"
 )
+GERMAN = "Die Bürozeiten für Überstunden und Ähnliches: geöffnet von März bis Juni."
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,7 @@ HTML = (
         ("a.html", HTML, "Holidays\n\nYou have 25 days, and some more if you have worked long."),
         ("a.docx", word_file(), "Holidays\n\nYou have 25 days.\n\nLevel |"),
         ("a.csv", b"name,days\nAnn,25", "name,days\n\nAnn,25"),
+        ("b.txt", GERMAN.encode("cp1252"), GERMAN),
         ("a.json", b'{"holidays": {"days": 25}}', "holidays.days: 25"),
     ],
 )
