@@ -87,9 +87,6 @@ class EffectLog:
     def effect_times(self) -> dict[str, float]:
         return dict(self._database.execute("SELECT run, at FROM effects").fetchall())
 
-    def start_times(self) -> dict[str, float]:
-        return dict(self._database.execute("SELECT run, min(at) FROM starts GROUP BY run").fetchall())
-
 
 @dataclass(frozen=True)
 class Verdict:
