@@ -20,6 +20,7 @@ from contracts.settings import Settings
 from hayrecall.server.api_keys import add_key
 from hayrecall.server.app import create
 from tests.conftest import wait_until
+from tests.scripted_model_server import ScriptedModelServer
 
 os.environ.setdefault("HAYRECALL_EMBEDDING_API_KEY", "unused")  # as the commands do
 
@@ -79,7 +80,7 @@ def serving(folder: Path, pipelines: dict[str, Any] | Path | None, **settings: A
         manifest = folder / "pipelines.yaml"
         manifest.write_text(yaml.safe_dump({"pipelines": pipelines}))
     keys = folder / "keys.json"
-    shown = {
+    shown: dict[str, Any] = {
         "trusted": add_key(keys, tenant="acme", trusted=True),
         "untrusted": add_key(keys, tenant="acme"),
         "admin": add_key(keys, tenant="acme", trusted=True, role="admin"),
@@ -128,7 +129,9 @@ ECHO = {
 
 
 @pytest.fixture(scope="package")
-def echo_server(tmp_path_factory, _model_server, nats_url, qdrant_url) -> Iterator[Served]:
+def echo_server(
+    tmp_path_factory: pytest.TempPathFactory, _model_server: ScriptedModelServer, nats_url: str, qdrant_url: str
+) -> Iterator[Served]:
     """Serves `echo`, the answer model alone."""
     urls = {"llm_base_url": _model_server.url, "embedding_base_url": _model_server.url}
     with serving(tmp_path_factory.mktemp("echo"), ECHO, nats_url=nats_url, qdrant_url=qdrant_url, **urls) as served:
@@ -136,13 +139,15 @@ def echo_server(tmp_path_factory, _model_server, nats_url, qdrant_url) -> Iterat
 
 
 @pytest.fixture
-def served(echo_server, model_server) -> Served:
+def served(echo_server: Served, model_server: ScriptedModelServer) -> Served:
     """The `echo` server, beside a model server without scripts."""
     return echo_server
 
 
 @pytest.fixture(scope="package")
-def rag_server(tmp_path_factory, _model_server, nats_url, qdrant_url) -> Iterator[Served]:
+def rag_server(
+    tmp_path_factory: pytest.TempPathFactory, _model_server: ScriptedModelServer, nats_url: str, qdrant_url: str
+) -> Iterator[Served]:
     """Serves the project's own manifest."""
     urls = {"llm_base_url": _model_server.url, "embedding_base_url": _model_server.url}
     with serving(tmp_path_factory.mktemp("rag"), None, nats_url=nats_url, qdrant_url=qdrant_url, **urls) as served:
@@ -150,6 +155,6 @@ def rag_server(tmp_path_factory, _model_server, nats_url, qdrant_url) -> Iterato
 
 
 @pytest.fixture
-def rag(rag_server, model_server) -> Served:
+def rag(rag_server: Served, model_server: ScriptedModelServer) -> Served:
     """The shipped pipelines, beside a model server without scripts."""
     return rag_server
