@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.sharedctypes import Synchronized
-from multiprocessing.synchronize import Event
+from multiprocessing.synchronize import Barrier, Event
 from pathlib import Path
 from typing import Any
 
@@ -150,12 +150,16 @@ def measure_load(seconds: float) -> dict[str, Any]:
             create(QdrantClient(url=url, check_compatibility=False))
             context = multiprocessing.get_context("spawn")
             stop = context.Event()
+            ready = context.Barrier(9)
             written = [context.Value("q", 0) for _ in range(4)]
             counters = [context.Array("q", 3) for _ in range(4)]  # reads, errors, mixed
-            workers = [context.Process(target=write, args=(url, user, stop, written[user])) for user in range(4)]
-            workers += [context.Process(target=read, args=(url, user, stop, counters[user])) for user in range(4)]
+            workers = [context.Process(target=write, args=(url, user, ready, stop, written[user])) for user in range(4)]
+            workers += [
+                context.Process(target=read, args=(url, user, ready, stop, counters[user])) for user in range(4)
+            ]
             for worker in workers:
                 worker.start()
+            ready.wait()
             time.sleep(seconds)
             # The writers still write when the engine is killed; the readers' errors up to here are what counts.
             before_kill = [counter[:] for counter in counters]
@@ -179,9 +183,10 @@ def measure_load(seconds: float) -> dict[str, Any]:
     return figures
 
 
-def write(url: str, user: int, stop: Event, written: "Synchronized[int]") -> None:
+def write(url: str, user: int, ready: Barrier, stop: Event, written: "Synchronized[int]") -> None:
     """Write point after point until the engine is gone; `written` counts what was acknowledged."""
     client = QdrantClient(url=url, timeout=60, check_compatibility=False)
+    ready.wait()
     while not stop.is_set():
         number = written.value
         try:
@@ -191,8 +196,9 @@ def write(url: str, user: int, stop: Event, written: "Synchronized[int]") -> Non
         written.value = number + 1
 
 
-def read(url: str, user: int, stop: Event, counts: Any) -> None:
+def read(url: str, user: int, ready: Barrier, stop: Event, counts: Any) -> None:
     client = QdrantClient(url=url, timeout=60, check_compatibility=False)
+    ready.wait()
     while not stop.is_set():
         try:
             hits = client.query_points(
