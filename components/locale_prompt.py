@@ -1,7 +1,8 @@
 """A prompt in four languages, one file each."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,16 @@ from contracts.errors import ConfigurationError
 from contracts.turn import LOCALES, Locale
 
 SUFFIX = ".jinja"
+_ENVIRONMENT = ImmutableSandboxedEnvironment(
+    extensions=[ChatMessageExtension], undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+)
+
+
+@lru_cache(maxsize=256)  # served pipelines share most of their prompts, and compiling is what a start spends most on
+def _compiled(source: str) -> tuple[Template, frozenset[str]]:
+    """Compile a template, and find the variables that it uses."""
+    template = _ENVIRONMENT.from_string(source)
+    return template, frozenset(meta.find_undeclared_variables(_ENVIRONMENT.parse(source)))
 
 
 class LocalePrompt:
@@ -52,14 +63,10 @@ class LocalePrompt:
             uses a variable that is not provided, or not by all four.
         """
         self.prompt_dir = Path(prompt_dir)
-        self._environment = ImmutableSandboxedEnvironment(
-            extensions=[ChatMessageExtension], undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-        )
         self._sources = self._read()
-        self._templates: dict[str, Template] = {
-            locale: self._compile(locale, source) for locale, source in self._sources.items()
-        }
-        self.variables = self._common_variables()
+        compiled = {locale: self._compile(locale, source) for locale, source in self._sources.items()}
+        self._templates: dict[str, Template] = {locale: template for locale, (template, _) in compiled.items()}
+        self.variables = self._common_variables({locale: used for locale, (_, used) in compiled.items()})
         if provides is not None and (unknown := sorted(self.variables - set(provides))):
             msg = f"{self.prompt_dir}: uses {', '.join(unknown)}; here a prompt may use {', '.join(sorted(provides))}"
             raise ConfigurationError(msg)
@@ -104,9 +111,9 @@ class LocalePrompt:
             raise ConfigurationError(msg)
         return {locale: self._path(locale).read_text(encoding="utf-8") for locale in LOCALES}
 
-    def _compile(self, locale: Locale, source: str) -> Template:
+    def _compile(self, locale: Locale, source: str) -> tuple[Template, frozenset[str]]:
         try:
-            return self._environment.from_string(source)
+            return _compiled(source)
         except TemplateSyntaxError as error:
             msg = f"{self._path(locale)}:{error.lineno}: {error.message}"
             raise ConfigurationError(msg) from None
@@ -114,11 +121,7 @@ class LocalePrompt:
             msg = f"{self._path(locale)}: {error.message}"
             raise ConfigurationError(msg) from None
 
-    def _common_variables(self) -> frozenset[str]:
-        used = {
-            locale: meta.find_undeclared_variables(self._environment.parse(source))
-            for locale, source in self._sources.items()
-        }
+    def _common_variables(self, used: Mapping[Locale, frozenset[str]]) -> frozenset[str]:
         first = used[LOCALES[0]]
         for locale in LOCALES[1:]:
             if different := sorted(first ^ used[locale]):
@@ -127,7 +130,7 @@ class LocalePrompt:
                     "a prompt has the same variables in every locale"
                 )
                 raise ConfigurationError(msg)
-        return frozenset(first)
+        return first
 
     def _path(self, locale: Locale) -> Path:
         return self.prompt_dir / f"{locale}{SUFFIX}"
