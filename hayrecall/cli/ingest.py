@@ -9,11 +9,15 @@ def ingest(
     paths: Annotated[list[str], typer.Argument(metavar="PATH…", help="Files and folders; with --remove: sources.")],
     group: Annotated[list[str] | None, typer.Option(help="Group that may read them; several if repeated.")] = None,
     tenant: Annotated[str, typer.Option(help="Tenant that they belong to.")] = "default",
+    collection: Annotated[
+        str | None, typer.Option(help="Collection that an assistant searches; default: the one of `ingest`.")
+    ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Delete these documents instead.")] = False,
 ) -> None:
     """
     Store documents (txt, md, html, pdf, docx, csv, json), so that questions about them can be answered.
 
+    Without --collection they go where the manifest's `ingest` says; an assistant with its own documents has another.
     Without --group everyone in the tenant may read them. What is stored already is left as it is, a changed file
     replaces its old version, and a run that was broken off goes on where it stopped. Uses the running instance of
     HAYRECALL_DATA_DIR if there is one.
@@ -28,5 +32,6 @@ def ingest(
 
     settings = Settings.load()
     if remove:
-        raise SystemExit(command.remove(settings, paths, tenant=tenant))
-    raise SystemExit(command.ingest(settings, [Path(path) for path in paths], groups=group or [], tenant=tenant))
+        raise SystemExit(command.remove(settings, paths, tenant=tenant, collection=collection))
+    files = [Path(path) for path in paths]
+    raise SystemExit(command.ingest(settings, files, groups=group or [], tenant=tenant, collection=collection))

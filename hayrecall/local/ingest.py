@@ -2,22 +2,26 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from components.document_ingestor import MIME_TYPES, DocumentIngestor, IngestOutcome
 from components.ingest_progress import IngestProgress
 from components.pipeline_file import load_pipeline
 from contracts.errors import ConfigurationError
-from contracts.manifest import Manifest
+from contracts.manifest import Manifest, PipelineEntry
 from contracts.settings import Settings
 from hayrecall.local.console import Console
 from hayrecall.local.ingest_display import IngestDisplay
 from hayrecall.local.instance import connected
 
 _FILES_AT_A_TIME = 2
+_COLLECTION = "vars.document_collection"
 
 
-def ingest(settings: Settings, paths: Sequence[Path], *, groups: Sequence[str], tenant: str) -> int:
+def ingest(
+    settings: Settings, paths: Sequence[Path], *, groups: Sequence[str], tenant: str, collection: str | None = None
+) -> int:
     """
     Store files and the files in folders; tell what became of each that was not stored.
 
@@ -25,27 +29,32 @@ def ingest(settings: Settings, paths: Sequence[Path], *, groups: Sequence[str], 
     :param paths: Files and folders.
     :param groups: Groups that may read them; none for everyone in the tenant.
     :param tenant: The tenant that they belong to.
+    :param collection: Collection that takes them; None for that of the manifest's `ingest`.
     :returns: Exit code: 0, or 1 if nothing at all could be read.
-    :raises ConfigurationError: If a path is not there, or holds no file of a known type.
+    :raises ConfigurationError: If a path is not there, or holds no file of a known type, or if no assistant searches
+        the collection.
     :raises HayrecallError: If a part that is needed does not answer; the next run goes on where this one stopped.
     """
     files = list(_files(paths))
+    _entry(settings, collection)  # whatever is wrong is told before anything is started
     with connected(settings, ["qdrant", "embedder"]) as reached:
-        outcomes = asyncio.run(_ingest_all(reached, files, groups, tenant))
+        outcomes = asyncio.run(_ingest_all(_entry(reached, collection), files, groups, tenant))
     return 0 if any(outcome.status != "skipped" for outcome in outcomes) else 1
 
 
-def remove(settings: Settings, sources: Sequence[str], *, tenant: str) -> int:
+def remove(settings: Settings, sources: Sequence[str], *, tenant: str, collection: str | None = None) -> int:
     """
     Delete documents by their sources.
 
     :param settings: Settings as they were loaded.
     :param sources: Sources as they were stored.
     :param tenant: The tenant that they belong to.
+    :param collection: Collection that holds them; None for that of the manifest's `ingest`.
     :returns: Exit code: 0, or 1 if one of them is not there.
     """
+    _entry(settings, collection)
     with connected(settings, ["qdrant", "embedder"]) as reached:
-        gone = asyncio.run(_remove_all(reached, sources, tenant))
+        gone = asyncio.run(_remove_all(_entry(reached, collection), sources, tenant))
     console = Console()
     for source, passages in gone.items():
         console.tell(f"{source}: {passages} passages removed" if passages else f"{source}: there is no such document")
@@ -62,6 +71,20 @@ def source_of(path: Path) -> str:
     whole = path.resolve()
     here = Path.cwd().resolve()
     return (whole.relative_to(here) if whole.is_relative_to(here) else whole).as_posix()
+
+
+def _entry(settings: Settings, collection: str | None) -> PipelineEntry:
+    """Give the ingestion into a collection; a name that no assistant searches is a slip of the pen."""
+    manifest = Manifest.load(settings)
+    entry = manifest.run_by("ingest")
+    if collection is None:
+        return entry
+    searched = {searching.values.get(_COLLECTION) for searching in (entry, *manifest.served().values())}
+    if collection not in searched:
+        names = ", ".join(sorted(str(name) for name in searched if name))
+        msg = f"no assistant in {settings.manifest} searches the collection `{collection}`; there are: {names}"
+        raise ConfigurationError(msg)
+    return replace(entry, values={**entry.values, _COLLECTION: collection})
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -86,9 +109,9 @@ def _is_document(path: Path, folder: Path) -> bool:
 
 
 async def _ingest_all(
-    settings: Settings, files: Sequence[Path], groups: Sequence[str], tenant: str
+    entry: PipelineEntry, files: Sequence[Path], groups: Sequence[str], tenant: str
 ) -> list[IngestOutcome]:
-    ingestor = DocumentIngestor(load_pipeline(Manifest.load(settings).run_by("ingest")))
+    ingestor = DocumentIngestor(load_pipeline(entry))
     limit = asyncio.Semaphore(_FILES_AT_A_TIME)
     with IngestDisplay({file: file.stat().st_size for file in files}) as display:
         await ingestor.open()
@@ -124,8 +147,8 @@ async def _ingest_file(
     return outcome
 
 
-async def _remove_all(settings: Settings, sources: Sequence[str], tenant: str) -> dict[str, int]:
-    ingestor = DocumentIngestor(load_pipeline(Manifest.load(settings).run_by("ingest")))
+async def _remove_all(entry: PipelineEntry, sources: Sequence[str], tenant: str) -> dict[str, int]:
+    ingestor = DocumentIngestor(load_pipeline(entry))
     await ingestor.open()
     try:
         return {source: await ingestor.delete(tenant, source) for source in sources}

@@ -1,4 +1,4 @@
-"""One server with every kind of assistant, and what is behind it: scripted models, a webhook, a Qdrant that is watched."""
+"""One server with every kind of assistant; behind it scripted models, a webhook, and a Qdrant that is watched."""
 
 import asyncio
 import re
@@ -22,13 +22,26 @@ from tests.webhook_channel import Channel
 
 MAX_INPUT_TOKENS = 6000
 RAG = "pipelines/rag/pipeline.yml"
-GUARDED = {"context_guard": True, "context_hops": 2, "memory_namespaces": ["", "support"]}
+GUARDED = {"context_guard": True, "context_hops": 2, "document_top_k": 2, "memory_namespaces": ["", "support"]}
 EXAMPLES = {"allow_examples": ["When does the canteen open?"], "block_examples": ["Write me a poem."]}
 ASSISTANTS: dict[str, dict[str, Any]] = {
     "rag": {"file": RAG, "name": "Documents", "description": "Answers from documents."},
     "guarded": {"file": RAG, "vars": GUARDED},
     "picky": {"file": RAG, "locale": "it", "vars": EXAMPLES},
     "locked": {"file": RAG, "vars": {"document_collection": "assistants_locked"}},
+    "hr": {
+        "file": RAG,
+        "name": "HR desk",
+        "description": "Answers questions about working here.",
+        "prompts": {"answer": "prompts/answer"},
+        "vars": {"document_collection": "assistants_hr"},
+    },
+}
+DOCUMENTS = {
+    "opens.txt": "The canteen opens at seven.",
+    "closes.txt": "The canteen closes at two.",
+    "vouchers.txt": "Lunch vouchers cost nine francs.",
+    "parking.txt": "Parking permits are issued yearly.",
 }
 KEPT = ("expert-rag", "few-shot", "tasks", "experts", "ingest")
 
@@ -43,6 +56,14 @@ def manifest_of(path: Path, assistants: dict[str, dict[str, Any]], kept: tuple[s
         entry["file"] = str(Path(entry["file"]).resolve())
     path.write_text(yaml.safe_dump(content, allow_unicode=True))
     return path
+
+
+def write_prompt(folder: Path, greeting: str) -> None:
+    """Write an answer prompt of its own: the project's, with one sentence more."""
+    folder.mkdir(parents=True)
+    for path in Path("pipelines/rag/prompts/answer").glob("*.jinja"):
+        text = path.read_text()
+        (folder / path.name).write_text(text.replace('role="system" %}\n', f'role="system" %}}\n{greeting}\n', 1))
 
 
 def store_documents(
@@ -80,6 +101,7 @@ def qdrant(qdrant_url: str) -> Iterator[WatchedQdrant]:
 def assistants_server(tmp_path_factory, _model_server, nats_url, qdrant, channel) -> Iterator[Served]:
     """Serves all assistants."""
     folder = tmp_path_factory.mktemp("assistants")
+    write_prompt(folder / "prompts" / "answer", "You are discreet.")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HAYRECALL_EXPERT_WEBHOOK_URL", channel.url)
         patch.setenv("HAYRECALL_EXPERT_WEBHOOK_SECRET", "what the channel and Hayrecall both know")
@@ -94,8 +116,9 @@ def assistants_server(tmp_path_factory, _model_server, nats_url, qdrant, channel
             public_url="https://chat.example.com",
             max_input_tokens=MAX_INPUT_TOKENS,
         ) as served:
+            store_documents(served.settings, DOCUMENTS, collection="assistants_documents")
             store_documents(
-                served.settings, {"secret.txt": "The vault."}, collection="assistants_locked", groups=("board",)
+                served.settings, {"vault.txt": "The vault."}, collection="assistants_locked", groups=("board",)
             )
             yield served
 

@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 
-_HOP_BY_HOP = {"connection", "content-length", "transfer-encoding", "content-encoding"}
+_OWN = {"host", "connection", "content-length", "transfer-encoding", "content-encoding"}
 
 
 class WatchedQdrant:
@@ -23,17 +23,17 @@ class WatchedQdrant:
             def _pass_on(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 watched.requests.append(f"{self.command} {self.path}")
-                given = {name: value for name, value in self.headers.items() if name.lower() not in {"host", *_HOP_BY_HOP}}
-                answer = watched._client.request(self.command, self.path, content=body, headers=given)
+                headers = {name: value for name, value in self.headers.items() if name.lower() not in _OWN}
+                answer = watched._client.request(self.command, self.path, content=body, headers=headers)
                 self.send_response(answer.status_code)
                 for name, value in answer.headers.items():
-                    if name.lower() not in _HOP_BY_HOP:
+                    if name.lower() not in _OWN:
                         self.send_header(name, value)
                 self.send_header("Content-Length", str(len(answer.content)))
                 self.end_headers()
                 self.wfile.write(answer.content)
 
-            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass_on
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass_on  # noqa: N815 - http.server's names
 
             def log_message(self, *_) -> None:
                 """Say nothing."""
