@@ -14,6 +14,7 @@ from components.expert_channel import ExpertChannel
 from components.memory_record import MemoryRecord
 from components.memory_scope import Scope
 from components.memory_store import MemoryStore
+from components.model_call import close_model, open_model
 from components.question_desk import Kept, QuestionDesk
 from contracts.errors import HayrecallError, TransientError
 from contracts.expert_questions import ExpertQuestion, ExpertReply
@@ -108,14 +109,14 @@ class ExpertAnswerIntake:
         await self.desk.open()
         await self.memory_store.open()
         await self.embedder.warm_up_async()
-        await self.judge.chat_generator.warm_up_async()  # type: ignore[attr-defined]
+        await open_model(self.judge.chat_generator)
 
     async def close_async(self) -> None:
         """Close what it holds."""
         await self.desk.close()
         await self.memory_store.close()
         await self.embedder.close_async()
-        await self.judge.chat_generator.close_async()  # type: ignore[attr-defined]
+        await close_model(self.judge.chat_generator)
 
     @component.output_types(status=str, follow_up=str)
     def run(self, tenant_id: str, question_id: str, expert: str, text: str) -> dict[str, Any]:

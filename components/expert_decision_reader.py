@@ -10,7 +10,7 @@ from haystack.dataclasses import ChatMessage
 from components.async_only import async_only
 from components.fail_open import fail_open
 from components.locale_prompt import LocalePrompt
-from components.model_call import AsyncChatGenerator, structured_reply
+from components.model_call import AsyncChatGenerator, close_model, open_model, structured_reply
 from components.question_desk import QuestionDesk
 from contracts.errors import ExpertDeclinedError, UnreadableModelOutputError
 from contracts.expert_questions import ExpertQuestion
@@ -82,12 +82,12 @@ class ExpertDecisionReader:
     async def warm_up_async(self) -> None:
         """Open the model's client and connect the desk."""
         await self.desk.open()
-        await self.chat_generator.warm_up_async()  # type: ignore[attr-defined]
+        await open_model(self.chat_generator)
 
     async def close_async(self) -> None:
         """Close both."""
         await self.desk.close()
-        await self.chat_generator.close_async()  # type: ignore[attr-defined]
+        await close_model(self.chat_generator)
 
     @component.output_types(messages=list[ChatMessage], accepted=str)
     def run(self, messages: list[ChatMessage], turn: TurnContext) -> dict[str, Any]:

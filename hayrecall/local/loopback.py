@@ -13,6 +13,7 @@ from pathlib import Path
 import uvicorn
 from starlette.types import ASGIApp
 
+from hayrecall.local.data_folder import write_private
 from hayrecall.local.parent_death import follow_parent
 
 LOOPBACK = "127.0.0.1"
@@ -70,17 +71,11 @@ class _Server(uvicorn.Server):
         """Start listening, then announce the address."""
         await super().startup(sockets)
         if self.started and self._ports_file is not None:
-            _write_atomically(self._ports_file, json.dumps({"url": self._url, "pid": os.getpid()}))
+            self._ports_file.parent.mkdir(parents=True, exist_ok=True)
+            write_private(self._ports_file, json.dumps({"url": self._url, "pid": os.getpid()}))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take the announcement back, then stop."""
         if self._ports_file is not None:
             self._ports_file.unlink(missing_ok=True)
         await super().shutdown(sockets)
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from hayrecall.local.bounded_body import read_body
 from hayrecall.local.embedder.encoder import Encoder, Kind, Tokens, Vectors
 from hayrecall.local.embedder.lanes import Lanes
 
@@ -128,13 +129,11 @@ def _answer(vectors: Vectors, tokens: Tokens, encoding_format: str) -> dict[str,
 
 
 async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _LARGEST_BODY_BYTES:
-            message = f"The request is larger than {_LARGEST_BODY_BYTES} bytes."
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
-    return bytes(body)
+    body = await read_body(request, largest_bytes=_LARGEST_BODY_BYTES)
+    if body is None:
+        message = f"The request is larger than {_LARGEST_BODY_BYTES} bytes."
+        raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+    return body
 
 
 def _parse(body: bytes) -> EmbeddingRequest:

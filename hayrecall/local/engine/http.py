@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from hayrecall.local.bounded_body import read_body
 from hayrecall.local.engine import reads, writes
 from hayrecall.local.engine.collection import Collection
 from hayrecall.local.engine.refusals import EngineError, refuse
@@ -212,13 +213,11 @@ def _respond(result: Any, started: float, status: int = HTTPStatus.OK, error: st
 
 
 async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _LARGEST_BODY_BYTES:
-            message = f"Payload error: JSON payload is larger than allowed (limit: {_LARGEST_BODY_BYTES} bytes)."
-            raise EngineError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
-    return bytes(body)
+    body = await read_body(request, largest_bytes=_LARGEST_BODY_BYTES)
+    if body is None:
+        message = f"Payload error: JSON payload is larger than allowed (limit: {_LARGEST_BODY_BYTES} bytes)."
+        raise EngineError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+    return body
 
 
 def _parse(adapter: TypeAdapter[Any], body: bytes) -> Any:
