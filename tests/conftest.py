@@ -15,11 +15,6 @@ import pytest
 from hayrecall.local.nats_server import NatsServer
 from tests.scripted_model_server import ScriptedModelServer
 
-# No test reads the settings of the person who runs it, and nothing reports home.
-for name in [name for name in os.environ if name.startswith("HAYRECALL_") and name != "HAYRECALL_QDRANT_URL"]:
-    del os.environ[name]
-os.environ |= {"HAYSTACK_TELEMETRY_ENABLED": "false", "MEM0_TELEMETRY": "False", "HAYRECALL_LLM_API_KEY": "unused"}
-
 
 def wait_until(condition: Callable[[], Any], *, seconds: float = 10, every: float = 0.02) -> Any:
     """
