@@ -20,8 +20,8 @@ ROUTES = [
     ("GET", "/export"),
     ("DELETE", ""),
     ("POST", "/search"),
-    ("PATCH", f"/{uuid.uuid4()}"),
-    ("DELETE", f"/{uuid.uuid4()}"),
+    ("PATCH", "/3f5183df-4ca0-4627-846c-6fb60e9e3e8d"),
+    ("DELETE", "/3f5183df-4ca0-4627-846c-6fb60e9e3e8d"),
 ]
 
 
