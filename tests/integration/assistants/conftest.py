@@ -27,6 +27,7 @@ EXAMPLES = {"allow_examples": ["When does the canteen open?"], "block_examples":
 ASSISTANTS: dict[str, dict[str, Any]] = {
     "rag": {"file": RAG, "name": "Documents", "description": "Answers from documents."},
     "guarded": {"file": RAG, "vars": GUARDED},
+    "limited": {"file": RAG, "vars": GUARDED | {"document_collection": "assistants_limits"}},
     "picky": {"file": RAG, "locale": "it", "vars": EXAMPLES},
     "locked": {"file": RAG, "vars": {"document_collection": "assistants_locked"}},
     "hr": {
