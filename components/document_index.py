@@ -1,6 +1,7 @@
 """The passages of documents in Qdrant, searched by meaning and by words."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -29,6 +30,8 @@ _INDEXES = {
 _EXISTS = (400, 409)  # what servers answer to the second of two processes that create the collection
 # The check asks synchronously, before a server that is down could be reported.
 _CLIENT: dict[str, Any] = {"check_compatibility": False}
+# The client passes on what it trips over when whatever listens at the address is no Qdrant, or a broken proxy.
+_OUTAGES = (ApiException, QdrantStoreError, TimeoutError, json.JSONDecodeError, UnicodeDecodeError, AssertionError)
 
 
 class DocumentIndex:
@@ -168,14 +171,17 @@ class DocumentIndex:
         store = await self._opened()
         try:
             yield store
-        except (ApiException, QdrantStoreError) as error:
+        except _OUTAGES as error:
             raise _outage(error) from error
 
     async def _opened(self) -> QdrantDocumentStore:
-        async with self._opening:
-            if self._store is None:
-                self._store = await self._connected()
-            return self._store
+        try:
+            async with asyncio.timeout(2 * self.timeout_seconds), self._opening:  # many may wait for the same one
+                if self._store is None:
+                    self._store = await self._connected()
+                return self._store
+        except _OUTAGES as error:
+            raise _outage(error) from error
 
     async def _connected(self) -> QdrantDocumentStore:
         store = QdrantDocumentStore(
@@ -193,16 +199,15 @@ class DocumentIndex:
         try:
             await self._create_if_missing()
             await store.count_documents_async()  # the store connects, and checks what the collection is like
-        except ValueError as error:
+        except BaseException as error:
             await store.close_async()
+            if not isinstance(error, ValueError) or isinstance(error, _OUTAGES):
+                raise
             msg = (
                 f"the collection {self.collection} does not fit vectors of {self.dimension} numbers ({error}); nothing "
                 "was changed: set HAYRECALL_EMBEDDING_DIMENSION back, or ingest into a collection of another name"
             )
             raise ConfigurationError(msg) from error
-        except (ApiException, QdrantStoreError) as error:
-            await store.close_async()
-            raise _outage(error) from error
         return store
 
     async def _create_if_missing(self) -> None:

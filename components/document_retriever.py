@@ -1,6 +1,8 @@
 """Find the passages that a question is about, among those that the asking person may read."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from haystack import Document, component
@@ -14,7 +16,7 @@ from components.fail_open import fail_open
 from components.fusion import fuse
 from components.language import detect_locale
 from components.sparse_encoder import encode_question
-from contracts.errors import EmbedderUnavailableError, NoAccessibleKnowledgeError
+from contracts.errors import EmbedderUnavailableError, NoAccessibleKnowledgeError, StoreUnavailableError
 from contracts.turn import TurnContext, Vector
 
 
@@ -74,7 +76,7 @@ class DocumentRetriever:
         :param candidates: Passages that each search finds before they are joined, at least `top_k`.
         :param words_weight: What one point of BM25 counts against the whole spread of the cosines, at least 0.
         :param hybrid: Search by words too; off, a question without embedding finds nothing.
-        :param timeout_seconds: Longest wait for the embedding of such a query, above 0.
+        :param timeout_seconds: Longest wait for Qdrant, and for the embedding of such a query, above 0.
         :raises ValueError: If a number is out of range.
         """
         if not 1 <= top_k <= candidates or words_weight < 0 or timeout_seconds <= 0:
@@ -135,10 +137,11 @@ class DocumentRetriever:
         :raises EmbedderUnavailableError: If there is no embedding, and no search by words either.
         :raises StoreUnavailableError: If Qdrant does not answer.
         """
-        documents = await self._search(question, vector, turn)
-        if not documents:
-            await self._refuse_if_locked_out(question, turn)
-        return {"documents": documents}
+        async with self._in_time():
+            found = await self._candidates(question, vector, turn)
+            if not found:
+                await self._refuse_if_locked_out(question, turn)
+        return {"documents": await self._ranked(question, found)}
 
     async def search(self, query: str, vector: Vector | None, turn: TurnContext) -> list[Document]:
         """
@@ -153,7 +156,18 @@ class DocumentRetriever:
         """
         if vector is None:
             vector = await fail_open("embed", self._embed(query), Vector(), timeout_seconds=self.timeout_seconds)
-        return await self._search(query, vector, turn)
+        async with self._in_time():
+            found = await self._candidates(query, vector, turn)
+        return await self._ranked(query, found)
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self.timeout_seconds):
+                yield
+        except TimeoutError as error:
+            msg = f"Qdrant did not answer for the documents within {self.timeout_seconds:g} s"
+            raise StoreUnavailableError(msg) from error
 
     async def _embed(self, query: str) -> Vector:
         if self.embedder is None:
@@ -161,7 +175,7 @@ class DocumentRetriever:
         (values,) = await embed(self.embedder, [query], dimension=self.document_index.dimension)
         return Vector(values)
 
-    async def _search(self, question: str, vector: Vector, turn: TurnContext) -> list[Document]:
+    async def _candidates(self, question: str, vector: Vector, turn: TurnContext) -> list[Document]:
         if not vector and not self.hybrid:
             msg = "there is no embedding of the question, and this pipeline does not search by words"
             raise EmbedderUnavailableError(msg)
@@ -170,7 +184,9 @@ class DocumentRetriever:
             self._by_meaning(vector, readable), self._by_words(question, turn, readable)
         )
         kept = self.top_k if self.ranker is None else self.candidates
-        found = fuse(by_meaning, by_words, top_k=kept, words_weight=self.words_weight)
+        return fuse(by_meaning, by_words, top_k=kept, words_weight=self.words_weight)
+
+    async def _ranked(self, question: str, found: list[Document]) -> list[Document]:
         if self.ranker is None:
             return found
         ranked = self.ranker.run_async(query=question, documents=found)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import math
 import os
 import tempfile
@@ -24,6 +25,7 @@ T = TypeVar("T")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _EXISTS = (400, 409)  # what servers answer to the second of two processes that create the collection
 _REJECTED = (400, 409, 413, 422)
+_NONSENSE = (json.JSONDecodeError, UnicodeDecodeError, AssertionError)  # what the client trips over if it is no Qdrant
 
 
 @dataclass(frozen=True)
@@ -116,17 +118,13 @@ class QdrantCollection:
         :raises StoreUnavailableError: If Qdrant does not answer.
         :raises ConfigurationError: If the collection holds other vectors; it is left as it is.
         """
-        async with self._opening:
-            if self._client is not None:
-                return
-            with self._no_warning_on_loopback():
-                client = AsyncQdrantClient(**self._connection())
-            try:
-                await self._translated(self._prepare(client, keywords, times))
-            except BaseException:
-                await client.close()
-                raise
-            self._client = client
+        try:
+            async with asyncio.timeout(2 * self.timeout_seconds), self._opening:  # many may wait for the same one
+                if self._client is None:
+                    self._client = await self._connected(keywords, times)
+        except TimeoutError as error:
+            msg = f"Qdrant at {self.url} does not answer in time"
+            raise StoreUnavailableError(msg) from error
 
     async def close(self) -> None:
         """Release the connections."""
@@ -215,6 +213,19 @@ class QdrantCollection:
         except (ResponseHandlingException, ResourceExhaustedResponse) as error:
             msg = f"Qdrant at {self.url} does not answer: {error}"
             raise StoreUnavailableError(msg) from error
+        except _NONSENSE as error:
+            msg = f"what answers at {self.url} is no Qdrant; check HAYRECALL_QDRANT_URL"
+            raise StoreUnavailableError(msg) from error
+
+    async def _connected(self, keywords: Sequence[str], times: Sequence[str]) -> AsyncQdrantClient:
+        with self._no_warning_on_loopback():
+            client = AsyncQdrantClient(**self._connection())
+        try:
+            await self._translated(self._prepare(client, keywords, times))
+        except BaseException:
+            await client.close()
+            raise
+        return client
 
     async def _prepare(self, client: AsyncQdrantClient, keywords: Sequence[str], times: Sequence[str]) -> None:
         if not await client.collection_exists(self.name):

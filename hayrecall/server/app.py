@@ -4,7 +4,7 @@ from hayrecall.server.hayhooks_app import create_hayhooks_app  # isort: skip - s
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import SimpleNamespace
@@ -43,7 +43,7 @@ __all__ = ["create", "run"]
 logger = logging.getLogger(__name__)
 
 TASKS_MODEL = "tasks"
-_PATIENCE_SECONDS = 15  # for each part that is opened at the start
+_PATIENCE_SECONDS = 10  # for each part that is opened at the start
 _THREADS = 64  # asyncio's default, 4 more than there are cores, would let a few slow calls hold up everybody
 
 
@@ -94,14 +94,18 @@ def create(settings: Settings, manifest: Manifest) -> FastAPI:
             app.state.readiness = Readiness(services)
             opened.push_async_callback(app.state.readiness.close)
             opened.push_async_callback(services.close)
-            await services.open()
+            await services.open_queue()
+            opening = [_opened("memories", services.memories.open())]
             for name, wrapper in wrappers.items():
                 opened.push_async_callback(wrapper.pipeline.close_async)
-                await _opened(name, wrapper.pipeline.warm_up_async())
-                app.state.pipeline_registry.add(name, wrapper)
+                opening.append(_opened(name, wrapper.pipeline.warm_up_async()))
             for ingestor in ingestors:
                 opened.push_async_callback(ingestor.close)
-                await _opened("documents", ingestor.open())
+                opening.append(_opened("documents", ingestor.open()))
+            opening += [_opened("experts", desk.open()) for desk in desks]
+            await _all_of(opening)
+            for name, wrapper in wrappers.items():
+                app.state.pipeline_registry.add(name, wrapper)
             for desk in desks:
                 await opened.enter_async_context(desk.running())
             await warm_up_process()
@@ -154,6 +158,13 @@ async def _opened(name: str, opening: Awaitable[None]) -> None:
             await opening
     except (TransientError, TimeoutError) as error:
         logger.warning("serving {part}, but: {reason}", part=name, reason=str(error) or "it does not answer")
+
+
+async def _all_of(openings: Iterable[Awaitable[None]]) -> None:
+    """Open parts side by side, so that several that are away cost no more time than one."""
+    failures = [found for found in await asyncio.gather(*openings, return_exceptions=True) if found]
+    if failures:
+        raise failures[0]
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -61,11 +61,13 @@ class ExpertDesk:
         components = (loaded.pipeline.get_component(name) for name in loaded.stages)
         self.intake = next(found for found in components if isinstance(found, ExpertAnswerIntake))
 
+    async def open(self) -> None:
+        """Connect."""
+        await self.loaded.pipeline.warm_up_async()
+
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Keep it open, and keep at what is not in the organization's memory yet."""
-        with contextlib.suppress(TransientError):  # tried again by whoever needs it
-            await self.loaded.pipeline.warm_up_async()
         rest = asyncio.create_task(self._remember_rest(), name="expert-answers-rest")
         try:
             yield

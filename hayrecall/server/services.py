@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Self
 
-from haystack import logging
 from haystack.components.embedders import OpenAITextEmbedder
 from haystack.utils import Secret
 
@@ -12,14 +11,12 @@ from components.jetstream import JetStreamConnection
 from components.memory_store import MemoryStore
 from components.signed_links import SignedLinks, link_secret
 from components.turn_queue import TurnQueue
-from contracts.errors import ConfigurationError, TransientError
+from contracts.errors import ConfigurationError
 from contracts.manifest import Manifest
 from contracts.settings import Settings
 from hayrecall.server.api_keys import ApiKeys
 from hayrecall.server.half_turns import HalfTurns
 from hayrecall.server.identity import Identities
-
-logger = logging.getLogger(__name__)
 
 _EMBEDDING_SECONDS = 10
 
@@ -74,18 +71,10 @@ class Services:
             dead_letters=DeadLetterQueue(nats),
         )
 
-    async def open(self) -> None:
-        """
-        Connect; a part that is down is waited for later, by whoever needs it.
-
-        :raises ConfigurationError: If the collection of memories does not fit the embedder.
-        """
+    async def open_queue(self) -> None:
+        """Connect to NATS; when it is down, turns wait on the disk."""
         await self.queue.open()
         await self.nats.open(patience_seconds=0.1)
-        try:
-            await self.memories.open()
-        except TransientError as error:
-            logger.warning("starting without the memory store: {reason}", reason=str(error))
 
     async def close(self) -> None:
         """Store what broken-off requests left, then close."""
