@@ -19,6 +19,7 @@ from contracts.turn import TurnContext
 from hayrecall.server.chat_reply import ChatReply
 from hayrecall.server.chat_request import ChatRequest
 from hayrecall.server.chat_run import ChatRun
+from hayrecall.server.citations import is_open_webui
 from hayrecall.server.client_hints import client_locale, client_thread, client_time_zone
 from hayrecall.server.errors import ApiError, described
 from hayrecall.server.request_context import RequestContext, current_request
@@ -86,9 +87,10 @@ class ChatPipelineWrapper(BasePipelineWrapper):  # type: ignore[misc]
         texts = run.texts(asked.messages, asked.generation_kwargs)
         try:
             first = await anext(texts, "")
+            await served.services.queue.intent_written(turn.run_id)
             watch.speaks()
             if asked.stream:
-                return self._streamed(reply, watch, texts, first)
+                return self._streamed(reply, watch, texts, first, events=is_open_webui(request.headers))
             text = first + "".join([piece async for piece in texts])
         except PipelineRuntimeError as error:
             watch.failed(error)
@@ -133,7 +135,7 @@ class ChatPipelineWrapper(BasePipelineWrapper):  # type: ignore[misc]
 
     @staticmethod
     async def _streamed(
-        reply: ChatReply, watch: RunWatch, texts: AsyncGenerator[str, None], first: str
+        reply: ChatReply, watch: RunWatch, texts: AsyncGenerator[str, None], first: str, *, events: bool
     ) -> AsyncGenerator[ChatCompletion, None]:
         try:
             yield reply.delta(first)
@@ -143,6 +145,8 @@ class ChatPipelineWrapper(BasePipelineWrapper):  # type: ignore[misc]
             watch.failed(error)
             yield reply.failure(described(error))
         else:
+            for source in watch.run.ending.sources if events else ():
+                yield reply.source(source)
             yield reply.finish(watch.run.ending)
             yield reply.closing(watch.run.ending)
         yield reply.done()

@@ -1,10 +1,12 @@
 """The answer to a chat request in OpenAI's shapes, with the run's outcome as one more field."""
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi_openai_compat import ChatCompletion, Choice, Message  # type: ignore[import-untyped]
 
+from hayrecall.server.citations import source_event
 from hayrecall.server.ending import Ending
 from hayrecall.server.errors import ApiError
 
@@ -46,6 +48,10 @@ class ChatReply:
             self._begun = True
             delta = Message(role="assistant", content=text)
         return self._chunk([Choice(index=0, delta=delta, finish_reason=None)])
+
+    def source(self, source: Mapping[str, Any]) -> ChatCompletion:
+        """Give a chunk that shows Open WebUI a source; without choices, it does no harm to anybody else."""
+        return self._chunk([], event=source_event(source))
 
     def finish(self, ending: Ending) -> ChatCompletion:
         """Give the chunk that tells why the text ends."""

@@ -13,6 +13,7 @@ from components.pipeline_file import LoadedPipeline
 from components.refusal_texts import refusal_text
 from contracts.errors import Outcome, RefusalError
 from contracts.turn import TurnContext
+from hayrecall.server.citations import cited
 from hayrecall.server.ending import Ending
 from hayrecall.server.thinking import ThinkFilter
 
@@ -136,7 +137,7 @@ class ChatRun:
         ending.reason = self.loaded.output(result, "reason") or ""
         ending.question = self.loaded.output(result, "question") or ""
         documents = cast("list[Document]", self.loaded.output(result, "sources") or [])
-        ending.sources = [_source(number, document) for number, document in enumerate(documents, 1)]
+        ending.sources = [cited(number, document) for number, document in enumerate(documents, 1)]
 
 
 def _free(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,9 +153,3 @@ def _merged(own: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
         if mine in own and other in merged:
             merged[mine] = merged.pop(other)
     return merged
-
-
-def _source(number: int, document: Document) -> dict[str, Any]:
-    fields = ("source", "title", "page", "position")
-    told = {name: document.meta[name] for name in fields if document.meta.get(name) is not None}
-    return {"index": number, "id": document.id, **told, "score": document.score}
