@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,8 +20,6 @@ from hayrecall.server.api_keys import add_key
 from hayrecall.server.app import create
 from tests.conftest import wait_until
 from tests.scripted_model_server import ScriptedModelServer
-
-os.environ.setdefault("HAYRECALL_EMBEDDING_API_KEY", "unused")  # as the commands do
 
 HERE = Path(__file__).parent
 JWT_SECRET = "what Open WebUI and Hayrecall both know, and nobody else does"

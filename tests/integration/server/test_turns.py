@@ -1,7 +1,9 @@
 """Whole turns of the shipped rag pipeline over HTTP: what is asked of whom, what is kept, and what stays apart."""
 
+import contextlib
 import json
 import re
+import sqlite3
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -62,6 +64,23 @@ def test_an_inlined_document_reaches_the_answer_model_and_no_search(rag, model_s
     assert SENTINEL in model_server.calls("answer")[0].text
     with rag.client(user) as client:
         assert SENTINEL not in client.get("/v1/memories/export").text
+
+
+def test_no_answer_is_shown_before_its_question_is_on_the_disk(rag, model_server, user):
+    def first_text():
+        with rag.client(user).stream("POST", "/v1/chat/completions", json=body) as answer:
+            return next(line for line in answer.iter_lines() if '"content"' in line)
+
+    body = {"model": "rag", "stream": True, "messages": [{"role": "user", "content": "When does the canteen open?"}]}
+    outbox = sqlite3.connect(rag.settings.data_dir / "outbox" / "outbox.sqlite3", isolation_level=None)
+    with contextlib.closing(outbox), ThreadPoolExecutor() as pool:
+        outbox.execute("BEGIN IMMEDIATE")
+        asking = pool.submit(first_text)
+        wait_until(lambda: [call for call in model_server.calls("answer") if call.ended_at])
+        with pytest.raises(TimeoutError):
+            asking.result(0.3)
+        outbox.execute("ROLLBACK")
+        assert "This" in asking.result(10)
 
 
 def test_what_was_said_in_one_chat_is_known_in_the_next_before_any_writer_ran(rag, model_server, user):
@@ -142,7 +161,7 @@ def test_a_turn_that_breaks_off_is_kept_with_its_question_alone(rag, model_serve
 
 
 def test_users_and_tenants_never_see_each_other(rag, model_server):
-    """100 interleaved requests of two users in two tenants who have the same ids; each names its own canary."""
+    """200 interleaved requests of two users in two tenants who have the same ids; each names its own canary."""
     names = [f"{uuid.uuid4()}-{n}" for n in range(2)]
     callers = [(name, key) for name in names for key in (rag.trusted, rag.other_tenant)]
     canaries = [f"canary{number}{uuid.uuid4().hex[:8]}" for number in range(len(callers))]
@@ -156,8 +175,8 @@ def test_users_and_tenants_never_see_each_other(rag, model_server):
         text, told = ask(clients[caller], f"{canaries[caller]} says {number}")
         return caller, text + told["question"]
 
-    with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(turn, range(100)))
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(turn, range(200)))
 
     seen = [call.text for call in model_server.log] + [text for _, text in answers]
     assert max(sum(canary in text for canary in canaries) for text in seen) == 1
