@@ -63,6 +63,7 @@ class Outbox:
         self.directory = directory
         self._leadership: int | None = None
         self._settled: set[str] = set()
+        self._being_written: dict[str, asyncio.Event] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="outbox")
         with _outage():
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,9 +132,19 @@ class Outbox:
             self._mark.name,
             time.time(),
         )
-        await self._write(
-            lambda database: database.execute("INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-        )
+        written = self._being_written[row.run_id] = asyncio.Event()
+        try:
+            await self._write(
+                lambda database: database.execute("INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            )
+        finally:
+            del self._being_written[row.run_id]
+            written.set()
+
+    async def intent_written(self, run_id: str) -> None:
+        """Wait while an intent is being written; returns also when the disk did not take it."""
+        if written := self._being_written.get(run_id):
+            await written.wait()
 
     async def intent(self, run_id: str) -> OutboxRow | None:
         """Read an intent; None if the turn was stored, or nothing was to be stored."""

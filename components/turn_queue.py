@@ -119,6 +119,17 @@ class TurnQueue:
         parts = await self._opened()
         await parts.outbox.add_intent(parts.delivery.row(ConversationTurn.of(turn, question)))
 
+    async def intent_written(self, run_id: str) -> None:
+        """
+        Wait until the intent of a run, if one is being written, is on the disk or was refused by it.
+
+        The answer is written meanwhile; whoever shows it waits here first, so that nothing that a user saw is unknown
+        after a crash.
+
+        :param run_id: The run.
+        """
+        await (await self._opened()).outbox.intent_written(run_id)
+
     async def publish(self, turn: ConversationTurn) -> Published:
         """
         Return when the turn is durable; goes on to the end even if the caller is cancelled.

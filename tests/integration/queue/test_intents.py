@@ -1,8 +1,10 @@
 """A question is stored also when its answer, or its process, does not live to see the end."""
 
+import asyncio
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -108,3 +110,28 @@ def _chat(url: str, data_dir) -> Iterator[subprocess.Popen]:
             yield chat
         finally:
             chat.kill()
+
+
+async def test_whoever_shows_an_answer_can_wait_for_its_intent(queue, tmp_path):
+    asked = context()
+    await queue.intent_written(asked.run_id)  # there is none: nothing to wait for
+    with _locked_outbox(tmp_path / "data") as unlock:
+        recording = asyncio.create_task(queue.record_intent(asked, "Wie geht das?"))
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(queue.intent_written(asked.run_id))
+        assert await asyncio.wait({waiting, recording}, timeout=0.2) == (set(), {waiting, recording})
+        unlock()
+
+    await waiting
+    await recording
+    assert await queue.promote_intent(asked.run_id, None) == "stored"
+
+
+@contextmanager
+def _locked_outbox(data_dir) -> Iterator[Callable[[], object]]:
+    database = sqlite3.connect(data_dir / "outbox" / "outbox.sqlite3", isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield lambda: database.execute("ROLLBACK")
+    finally:
+        database.close()
