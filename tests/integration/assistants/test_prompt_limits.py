@@ -69,9 +69,7 @@ def known(assistants_server, qdrant_url):
 
 @pytest.mark.parametrize("script", SENTENCES)
 @pytest.mark.parametrize(("history", "message"), [(3000, 500), (9000, 3000)])
-def test_every_prompt_of_a_turn_fits(
-    assistants, documents, shared_memory, model_server, user, script, history, message
-):
+def test_every_prompt_of_a_turn_fits(assistants, known, model_server, user, script, history, message):
     sentence = SENTENCES[script]
     model_server.default("condenser", sentence)
     client = assistants.client(user)
