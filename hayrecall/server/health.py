@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import SecretStr
 
 from contracts.errors import TransientError
+from contracts.queue import TURNS_STREAM
 from hayrecall.server.caller import services_of
 from hayrecall.server.metrics import metrics_page
 from hayrecall.server.services import Services
@@ -54,14 +55,21 @@ class Readiness:
 
     async def _ask(self) -> dict[str, str]:
         services, settings = self._services, self._services.settings
-        queue, *others = await asyncio.gather(
+        queue, nats, *others = await asyncio.gather(
             _in_time(services.queue.ready(), {"nats": False, "outbox": False}),
+            _in_time(self._has_turns(), otherwise=False),
             _in_time(services.memories.ready(), otherwise=False),
             _in_time(self._answers(settings.llm_base_url, settings.llm_api_key), otherwise=False),
             _in_time(self._answers(settings.embedding_base_url, settings.embedding_api_key), otherwise=False),
         )
+        queue["nats"] = queue["nats"] and nats
         answers = queue | dict(zip(("qdrant", "models", "embedder"), others, strict=True))
         return {name: "up" if answer else "down" for name, answer in answers.items()}
+
+    async def _has_turns(self) -> bool:
+        """Ask for the stream of turns: the connection to a frozen server looks like any other."""
+        await self._services.nats.stream_info(TURNS_STREAM)
+        return True
 
     async def _answers(self, base_url: str | None, key: SecretStr | None) -> bool:
         """Ask for the list of models: no gateway bills it."""
