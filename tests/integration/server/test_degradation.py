@@ -140,7 +140,7 @@ def test_a_chat_ends_as_told_and_soon_and_the_next_one_is_as_ever(world, faults,
     said = answer.json()
     told = said["hayrecall"]["outcome"] if answer.is_success else said["error"]["code"]
     assert (answer.status_code, told) == ending
-    assert took < seconds + 2, "the margin is for busy machines"
+    assert took < seconds + 4, "the margin is for busy machines"
     for inside in ("secret", "Error", "127.0.0.1", "nonsense"):
         assert inside not in answer.text
 
@@ -170,6 +170,6 @@ def test_many_chats_at_a_frozen_store_wait_no_longer_than_one(world):
     with world.broken("qdrant frozen"), ThreadPoolExecutor(8) as pool:
         started = time.monotonic()
         answers = list(pool.map(lambda n: world.ask(f"ann {n}", "When does it open?"), range(8)))
-        assert time.monotonic() - started < 5.1 + 2
+        assert time.monotonic() - started < 5.1 + 6, "one after the other, it would be 40"
     assert {(answer.status_code, answer.json()["error"]["code"]) for answer in answers} == {NO_STORE}
     wait_until(lambda: world.ask("ann", "When does it open?").status_code == 200, seconds=10)
