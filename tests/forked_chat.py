@@ -19,6 +19,7 @@ __all__ = ["hayrecall"]
 
 
 def main() -> None:
+    follow_parent()
     asyncio.run(warm_up_process())
     for line in sys.stdin:
         pid = os.fork()
