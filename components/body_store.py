@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -19,6 +20,7 @@ from contracts.queue import (
 _STREAM = f"OBJ_{BODIES_BUCKET}"
 _CHUNK_BYTES = 128 * 1024
 _MOST_CHUNKS = 4096
+_NAME = re.compile(r"[a-z2-7]{26}\.[a-z2-7]{26}\.[0-9a-f-]{36}")  # as `body_name` makes it; it becomes part of subjects
 
 
 class BodyStore:
@@ -72,12 +74,15 @@ class BodyStore:
         :param body: The message's own.
         :param timeout_seconds: Longest wait.
         :returns: The body.
-        :raises PayloadError: If the store does not hold it, or holds something else.
+        :raises PayloadError: If the store does not hold it, or holds something else, or the name is none of ours.
         :raises QueueUnavailableError: If NATS did not answer.
         """
         name = headers.get(BODY_HEADER)
         if name is None:
             return body
+        if not _NAME.fullmatch(name):
+            msg = "the message stands for a body whose name is none of ours"
+            raise PayloadError(msg)
         chunks = await self._connection.read_subject(
             _STREAM, _chunks(name), limit=_MOST_CHUNKS, timeout_seconds=timeout_seconds
         )
@@ -91,9 +96,12 @@ class BodyStore:
         """
         Delete a body, without a trace.
 
-        :param name: As stored; deleting what is not there is no error.
+        :param name: As stored; deleting what is not there is no error. A name that is none of ours, which a foreign
+            message may hold, deletes nothing: as a wildcard it would be everybody's bodies.
         :raises QueueUnavailableError: If NATS did not confirm.
         """
+        if not _NAME.fullmatch(name):
+            return
         await self._connection.purge(_STREAM, _chunks(name))
         await self._connection.purge(_STREAM, _meta(name))
 

@@ -166,6 +166,8 @@ class DeadLetterQueue:
         return True
 
     async def _message(self, letter_id: int, tenant_id: str | None) -> StoredMessage | None:
+        if letter_id < 1:
+            return None
         message = await self._connection.read_message(DEAD_STREAM, sequence=letter_id)
         if message is None or (tenant_id is not None and message.subject.split(".")[1] != token(tenant_id)):
             return None

@@ -11,6 +11,7 @@ from contracts.errors import ErasedError, PayloadError
 from contracts.payloads import ConversationTurn, read_turn
 from contracts.queue import (
     BODIES_BUCKET,
+    BODY_HEADER,
     DEAD_ATTEMPTS_HEADER,
     DEAD_ERROR_HEADER,
     DEAD_REASON_HEADER,
@@ -128,3 +129,20 @@ async def test_one_whose_large_body_is_gone_says_so(letters, stream):
 
     with pytest.raises(PayloadError, match="missing or damaged body"):
         await letters.content(letter_id)
+
+
+async def test_discarding_one_with_a_foreign_body_name_touches_no_body(letters, stream):
+    large = await bury(stream, turn("Frage?"), large=True)
+    for name in (">", "*.*.*", "a b", ""):
+        answer = await stream.publish(dead_subject("acme", "ann"), b"", {BODY_HEADER: name})
+
+        with pytest.raises(PayloadError):
+            await letters.content(answer["seq"])
+        assert await letters.discard(answer["seq"])
+
+    assert "Frage?" in await letters.content(large)
+
+
+async def test_an_id_that_no_dead_letter_can_have_is_an_unknown_one(letters):
+    assert await letters.get(0) is None
+    assert not await letters.discard(-1)
