@@ -1,5 +1,6 @@
 """One collection: a shard of Edge, what it stores, and how its writes get on disk."""
 
+import shutil
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +15,7 @@ from hayrecall.local.engine.schema import Schema
 
 _DEFINITION = "collection.json"
 _SHARD = "shard"
+_OLD_LOG = "wal.old"
 
 
 class Collection:
@@ -109,9 +111,24 @@ class Collection:
             self._has_unflushed = False
 
     def optimize(self) -> None:
-        """Merge and index the segments; Edge holds Python's lock to the end, so never while serving."""
+        """
+        Merge and index the segments without what was deleted, and begin a new log: the old one holds deleted texts.
+
+        Edge holds Python's lock to the end, so never while serving.
+        """
         with edge_call():
             self.shard.optimize()
+            self.shard.flush()
+            self.shard.close()
+        log, old = self.folder / _SHARD / "wal", self.folder / _SHARD / _OLD_LOG
+        sync_tree(self.folder)
+        shutil.rmtree(old, ignore_errors=True)
+        log.rename(old)
+        with edge_call():
+            self.shard = edge.EdgeShard.load(str(self.folder / _SHARD))
+        self.disk = GroupCommit(log)
+        self._has_unflushed = False
+        shutil.rmtree(old, ignore_errors=True)
 
     def close(self) -> None:
         """Flush and release the files."""

@@ -67,7 +67,7 @@ class DataFolder:
             collection.flush()
 
     def optimize(self) -> None:
-        """Merge and index the segments of each collection: minutes in which nothing else in this process runs."""
+        """Rewrite each collection without what was deleted, and index it: minutes in which nothing else here runs."""
         for collection in self._collections.values():
             collection.optimize()
 

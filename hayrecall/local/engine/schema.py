@@ -21,6 +21,8 @@ _DATATYPES = {
 }
 _HNSW_DEFAULTS = {"m": 16, "ef_construct": 100, "full_scan_threshold": 10000}
 _UNNAMED = ""
+# Any deleted point is reason enough to rewrite its segment: that is how its bytes leave the disk. Only `optimize` does.
+_DELETED_THRESHOLD, _VACUUM_MIN_VECTORS = 1e-9, 1
 
 
 class Schema:
@@ -54,6 +56,9 @@ class Schema:
             sparse_vectors={name: _sparse(params) for name, params in self.sparse.items()},
             on_disk_payload=self.request.on_disk_payload,
             hnsw_config=_hnsw(self.request.hnsw_config),
+            optimizers=edge.EdgeOptimizersConfig(
+                deleted_threshold=_DELETED_THRESHOLD, vacuum_min_vector_number=_VACUUM_MIN_VECTORS
+            ),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -75,8 +80,8 @@ class Schema:
             "params": params,
             "hnsw_config": {**_HNSW_DEFAULTS, **stored.get("hnsw_config", {})},
             "optimizer_config": {
-                "deleted_threshold": 0.2,
-                "vacuum_min_vector_number": 1000,
+                "deleted_threshold": _DELETED_THRESHOLD,
+                "vacuum_min_vector_number": _VACUUM_MIN_VECTORS,
                 "default_segment_number": 0,
                 "flush_interval_sec": 5,
             },

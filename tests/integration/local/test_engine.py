@@ -410,3 +410,30 @@ def test_the_folder_of_a_stopped_engine_is_optimized_and_copied_by_command(start
 
     assert (tmp_path / "backup" / NAME / "collection.json").exists()
     assert start().count() == 299
+
+
+def test_of_what_was_deleted_no_byte_is_left_once_the_folder_is_optimized(start):
+    engine = start().with_collection()
+    engine.client.upsert(NAME, [point(number, data=f"Amsel {number}") for number in range(2, 300)])
+    engine.client.upsert(NAME, [point(300, data="Zebrafink")])
+    engine.client.set_payload(NAME, {"data": "Zebrafink and more"}, points=[300])
+    engine.client.delete(NAME, [300])
+    assert engine.stop() == 0
+    assert files_with("Zebrafink", engine.folder)
+
+    done = subprocess.run(
+        [*ENGINE, "optimize", "--dir", str(engine.folder)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert files_with("Zebrafink", engine.folder) == []
+    assert files_with("Amsel", engine.folder)
+    again = start()
+    assert again.count() == 299
+    again.client.upsert(NAME, [point(301)])
+    again.kill()
+    assert start().count() == 300
+
+
+def files_with(word: str, folder: Path) -> list[str]:
+    return [path.name for path in folder.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
