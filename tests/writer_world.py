@@ -24,7 +24,7 @@ from components.memory_scope import Scope
 from components.memory_store import MemoryStore
 from contracts.errors import QueueUnavailableError
 from contracts.payloads import ConversationTurn
-from contracts.queue import TURNS_STREAM, turn_subject
+from contracts.queue import DEAD_STREAM, TURNS_STREAM, turn_subject
 from contracts.settings import Settings
 from contracts.turn import Agent, TurnContext
 from tests.scripted_model_server import ScriptedModelServer
@@ -110,6 +110,9 @@ class WriterWorld:
 
     async def open(self) -> None:
         assert await self.connection.open(patience_seconds=10)
+        # What other tests left on the shared server.
+        await self.connection.purge(TURNS_STREAM, "turns.>")
+        await self.connection.purge(DEAD_STREAM, "dead.>")
 
     async def close(self) -> None:
         for child in self._children:

@@ -74,7 +74,7 @@ async def test_a_turn_that_kills_its_writer_ends_as_a_dead_letter_and_takes_nobo
 
     async def dead() -> bool:
         if not running or not running[-1].is_alive:
-            running.append(world.spawn(writer_max_attempts=3, writer_ack_wait_seconds=1))
+            running.append(world.spawn(writer_max_attempts=3, writer_ack_wait_seconds=3))
         return str(deadly.run_id) in [letter.run_id for letter in await world.dead_letters.list()]
 
     await eventually(dead, seconds=60)

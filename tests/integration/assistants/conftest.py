@@ -103,30 +103,28 @@ def assistants_server(tmp_path_factory, _model_server, nats_url, qdrant, channel
     """Serves all assistants."""
     folder = tmp_path_factory.mktemp("assistants")
     write_prompt(folder / "prompts" / "answer", "You are discreet.")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HAYRECALL_EXPERT_WEBHOOK_URL", channel.url)
-        patch.setenv("HAYRECALL_EXPERT_WEBHOOK_SECRET", "what the channel and Hayrecall both know")
-        with serving(
-            folder,
-            manifest_of(folder / "pipelines.yaml", ASSISTANTS, KEPT),
-            llm_base_url=_model_server.url,
-            embedding_base_url=_model_server.url,
-            nats_url=nats_url,
-            qdrant_url=qdrant.url,
-            experts=["Ann Meier"],
-            public_url="https://chat.example.com",
-            max_input_tokens=MAX_INPUT_TOKENS,
-        ) as served:
-            store_documents(served.settings, DOCUMENTS, collection="assistants_documents")
-            store_documents(
-                served.settings, {"vault.txt": "The vault."}, collection="assistants_locked", groups=("board",)
-            )
-            yield served
+    with serving(
+        folder,
+        manifest_of(folder / "pipelines.yaml", ASSISTANTS, KEPT),
+        llm_base_url=_model_server.url,
+        embedding_base_url=_model_server.url,
+        nats_url=nats_url,
+        qdrant_url=qdrant.url,
+        experts=["Ann Meier"],
+        public_url="https://chat.example.com",
+        max_input_tokens=MAX_INPUT_TOKENS,
+    ) as served:
+        store_documents(served.settings, DOCUMENTS, collection="assistants_documents")
+        store_documents(served.settings, {"vault.txt": "The vault."}, collection="assistants_locked", groups=("board",))
+        yield served
 
 
 @pytest.fixture
-def assistants(assistants_server, model_server, channel) -> Served:
+def assistants(assistants_server, model_server, channel, monkeypatch) -> Served:
     """All assistants, beside a model server without scripts and a channel that takes everything."""
+    # For the test only: the server outlives its package where several are run at a time, and others read these too.
+    monkeypatch.setenv("HAYRECALL_EXPERT_WEBHOOK_URL", channel.url)
+    monkeypatch.setenv("HAYRECALL_EXPERT_WEBHOOK_SECRET", "what the channel and Hayrecall both know")
     channel.received.clear()
     channel.status = 200
     return assistants_server

@@ -17,6 +17,7 @@ from components.turn_queue import TurnQueue
 from contracts.payloads import ConversationTurn
 from contracts.turn import Agent, TurnContext
 from hayrecall.local.nats_server import NatsServer
+from tests.conftest import wait_until
 
 
 class Nats:
@@ -30,6 +31,7 @@ class Nats:
 
     def freeze(self) -> None:
         os.kill(self.server.pid, signal.SIGSTOP)
+        wait_until(lambda: Path(f"/proc/{self.server.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
 
     def thaw(self) -> None:
         os.kill(self.server.pid, signal.SIGCONT)
