@@ -51,6 +51,6 @@ class MemoryCursor:
         try:
             created_at, *shown = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
             return cls(datetime.fromisoformat(created_at), tuple(str(UUID(memory_id)) for memory_id in shown))
-        except (AttributeError, TypeError, ValueError):  # the errors of base64 and of JSON are ValueErrors
+        except (AttributeError, RecursionError, TypeError, ValueError):  # base64 and JSON raise ValueErrors
             msg = "the cursor is not one that this listing gave"
             raise ValueError(msg) from None

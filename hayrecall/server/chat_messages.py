@@ -10,7 +10,7 @@ from typing import Any
 from haystack.dataclasses import ChatMessage, ChatRole, ImageContent, TextContent, ToolCall
 
 from hayrecall.server.errors import ApiError
-from hayrecall.server.text import cleaned
+from hayrecall.server.text import cleaned, cleaned_json
 
 _DATA_URL = re.compile(r"data:(image/[a-z0-9.+-]+)(?:;[^;,]*)*;base64,(.*)", re.DOTALL | re.IGNORECASE)
 _TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
@@ -123,8 +123,8 @@ def _tool_calls(message: Mapping[str, Any]) -> list[ToolCall]:
         if not isinstance(function, Mapping) or not isinstance(call.get("id"), str):
             return []
         try:
-            arguments = json.loads(function.get("arguments") or "{}")
-        except (TypeError, ValueError):
+            arguments = cleaned_json(json.loads(function.get("arguments") or "{}"))
+        except (TypeError, ValueError, RecursionError):
             return []
         if not isinstance(function.get("name"), str) or not isinstance(arguments, dict):
             return []

@@ -8,6 +8,7 @@ from haystack.dataclasses import ChatMessage, ChatRole
 
 from hayrecall.server.chat_messages import read_messages
 from hayrecall.server.errors import ApiError
+from hayrecall.server.text import cleaned, cleaned_json
 
 # What is handed on to the model that answers: name, type, least and greatest value.
 _NUMBERS: dict[str, tuple[type, float, float]] = {
@@ -67,19 +68,24 @@ def _generation_kwargs(body: Mapping[str, Any]) -> dict[str, Any]:
         wrong = isinstance(value, bool) or not isinstance(value, int if kind is int else int | float)
         if wrong or not least <= value <= most:
             wanted = "a whole number" if kind is int else "a number"
-            raise ApiError(400, "invalid_request", f"`{name}` must be {wanted} from {least:g} to {most:g}.")
+            raise ApiError(400, "invalid_request", f"`{name}` must be {wanted} from {least} to {most}.")
         kwargs[name] = value
     if "max_completion_tokens" in kwargs:
         kwargs.pop("max_tokens", None)
     if body.get("stop") is not None:
         kwargs["stop"] = _stops(body["stop"])
     if isinstance(body.get("response_format"), Mapping):
-        kwargs["response_format"] = dict(body["response_format"])
+        try:
+            kwargs["response_format"] = cleaned_json(body["response_format"])
+        except ValueError as error:
+            raise ApiError(400, "invalid_request", f"`response_format`: {error}.") from None
     return kwargs
 
 
 def _stops(value: Any) -> list[str]:
     stops = [value] if isinstance(value, str) else value
+    if isinstance(stops, list) and all(isinstance(stop, str) for stop in stops):
+        stops = [cleaned(stop) for stop in stops]
     if not isinstance(stops, list) or len(stops) > _MOST_STOPS or not all(isinstance(s, str) and s for s in stops):
         raise ApiError(400, "invalid_request", f"`stop` must be a text, or a list of up to {_MOST_STOPS} texts.")
     return stops

@@ -70,7 +70,7 @@ class Identities:
         :returns: The identity; without a user where nobody is named by anything that can be believed.
         :raises ApiError: 401 for a token that is not valid, and where two sources name different users.
         """
-        token = headers.get(_TOKEN_HEADER)
+        token = _one(headers, _TOKEN_HEADER)
         signed = self._verified(token) if token else {}
         named = _header(headers, "x-openwebui-user-id")
         email = _header(headers, "x-openwebui-user-email")
@@ -105,9 +105,10 @@ class Identities:
         except jwt.PyJWTError as error:
             message = "The user token has expired." if isinstance(error, jwt.ExpiredSignatureError) else ""
             raise ApiError(401, "invalid_identity", message or "The user token is not valid.") from None
-        if not claims["sub"].strip():
+        user_id = cleaned(claims["sub"])
+        if not user_id.strip():
             raise ApiError(401, "invalid_identity", "The user token names nobody.")
-        return {**claims, "sub": cleaned(claims["sub"])}
+        return {**claims, "sub": user_id}
 
 
 def _agree(signed: Any, plain: str) -> None:
@@ -117,11 +118,15 @@ def _agree(signed: Any, plain: str) -> None:
 
 def _header(headers: Headers, name: str) -> str:
     """Read a header as the UTF-8 that clients send, not as the Latin-1 that HTTP assumes."""
-    values = {value for value in headers.getlist(name) if value.strip()}
+    return cleaned(_one(headers, name).encode("latin-1", "replace").decode("utf-8", "replace"))
+
+
+def _one(headers: Headers, name: str) -> str:
+    """Give a header that may be repeated, but not with another value."""
+    values = {value.strip() for value in headers.getlist(name) if value.strip()}
     if len(values) > 1:
         raise ApiError(401, "conflicting_identity", "The request names more than one user.")
-    value = next(iter(values), "").strip()
-    return cleaned(value.encode("latin-1", "replace").decode("utf-8", "replace"))
+    return next(iter(values), "")
 
 
 def _field(user: Any) -> str:

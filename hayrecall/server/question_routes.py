@@ -24,6 +24,7 @@ from contracts.turn import Locale
 from hayrecall.server.errors import ApiError
 from hayrecall.server.request_context import current_request
 from hayrecall.server.services import Services
+from hayrecall.server.text import cleaned
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +92,7 @@ class ExpertDesk:
         :returns: `status` and `follow_up`.
         :raises NotTakenError: If it was not taken.
         """
-        values = {"tenant_id": tenant_id, "question_id": question_id, "expert": expert, "text": text}
+        values = {"tenant_id": tenant_id, "question_id": question_id, "expert": expert, "text": cleaned(text)}
         result = await self.loaded.pipeline.run_async(self.loaded.run_data(**values), self.loaded.reported)
         return {name: self.loaded.output(result, name) for name in ("status", "follow_up")}
 

@@ -202,7 +202,9 @@ async def test_pages_newest_first_without_repeating_or_hiding_while_others_write
     assert [memory.created_at for memory in seen] == sorted((memory.created_at for memory in kept), reverse=True)
 
 
-@pytest.mark.parametrize("cursor", ["x", "bm9wZQ", "W10", "WyIyMDI2LTAxLTAxVDAwOjAwOjAwKzAwOjAwIiwgImEiXQ", "é"])
+@pytest.mark.parametrize(
+    "cursor", ["x", "bm9wZQ", "W10", "WyIyMDI2LTAxLTAxVDAwOjAwOjAwKzAwOjAwIiwgImEiXQ", "é", "W1tb" * 9000]
+)
 async def test_a_cursor_of_somebody_elses_making_is_refused(store, me, cursor):
     with pytest.raises(ValueError, match="cursor"):
         await store.list(me, cursor=cursor)

@@ -181,6 +181,7 @@ def test_only_named_experts_answer_once_in_time_and_in_bounds(desk, asker, chann
     assert answer("Yes.", name="Mallory") == (403, "not_an_expert")
     assert answer("Yes.", tenant="umbrella") == (404, "not_found")
     assert answer(" \n") == (400, "empty_message")
+    assert answer("\0") == (400, "empty_message")
     assert answer("x" * 10_001) == (413, "answer_too_long")
     assert answer("Yes.") == (200, None)
     assert answer("No.") == (409, "already_answered")

@@ -20,6 +20,10 @@ def refused(*messages, **body):
     return error.value.status_code, error.value.code
 
 
+def nested(levels):
+    return {"inner": nested(levels - 1)} if levels else {}
+
+
 def roles(request):
     return [message.role.value for message in request.messages]
 
@@ -117,6 +121,8 @@ def test_a_tool_call_and_its_results_stay_together():
     [
         [{"role": "assistant", "content": "Wait.", "tool_calls": [call("a")]}],
         [{"role": "assistant", "content": "Wait.", "tool_calls": [call("a", "{")]}],
+        [{"role": "assistant", "content": "Wait.", "tool_calls": [call("a", '{"day": NaN}')]}],
+        [{"role": "assistant", "content": "Wait.", "tool_calls": [call("a", "[" * 20_000)]}],
         [{"role": "assistant", "content": "Wait.", "tool_calls": "x"}],
         [
             {"role": "assistant", "content": "Wait.", "tool_calls": [call("a")]},
@@ -169,10 +175,28 @@ def test_of_two_names_for_one_limit_the_newer_counts():
         {"stop": 1},
         {"stop": ["a"] * 5},
         {"stop": [""]},
+        {"stop": ["\0"]},
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"minimum": float("nan")}}}},
+        {"response_format": nested(100)},
     ],
 )
 def test_a_setting_out_of_range_is_refused(body):
     assert refused(**body) == (400, "invalid_request")
+
+
+def test_what_is_handed_on_can_be_sent_whatever_is_in_it():
+    called = {"role": "assistant", "tool_calls": [call("a", '{"day\\ud800": ["\\ud800"]}')]}
+    result = {"role": "tool", "tool_call_id": "a", "content": ""}
+    request = read(called, result, USER, stop="END\ud800", response_format={"a": "\ud800"})
+
+    assert request.messages[0].tool_calls[0].arguments == {"day\ufffd": ["\ufffd"]}
+    assert request.generation_kwargs == {"stop": ["END\ufffd"], "response_format": {"a": "\ufffd"}}
+
+
+def test_a_limit_is_told_in_digits():
+    with pytest.raises(ApiError) as error:
+        read(max_tokens=0)
+    assert error.value.detail == "`max_tokens` must be a whole number from 1 to 2147483648."
 
 
 @pytest.mark.parametrize("n", [0, 2, "1"])

@@ -58,11 +58,24 @@ def test_plain_headers_and_the_user_field_count_for_trusted_keys_only():
         token(iss=None),
         token(sub=None),
         token(sub="  "),
+        token(sub=" \0"),
         token(algorithm="HS512"),
         token(secret=None, algorithm="none"),
         "no.token.atall",
     ],
-    ids=["foreign key", "expired", "no exp", "issuer", "no issuer", "no sub", "blank sub", "HS512", "none", "garbage"],
+    ids=[
+        "foreign key",
+        "expired",
+        "no exp",
+        "issuer",
+        "no issuer",
+        "no sub",
+        "blank sub",
+        "NUL sub",
+        "HS512",
+        "none",
+        "garbage",
+    ],
 )
 def test_a_token_that_is_not_valid_is_refused(forged):
     with pytest.raises(ApiError) as refused:
@@ -94,6 +107,13 @@ def test_two_sources_that_differ_are_refused(key, user, headers):
     with pytest.raises(ApiError) as refused:
         identify(key, user, **headers)
     assert (refused.value.status_code, refused.value.code) == (401, "conflicting_identity")
+
+
+def test_two_tokens_for_two_users_are_refused():
+    pairs = [(b"x-openwebui-user-jwt", token(sub=user).encode()) for user in ("ann", "bob")]
+    with pytest.raises(ApiError) as refused:
+        Identities(SecretStr(SECRET)).identify(PLAIN, Headers(raw=pairs))
+    assert refused.value.code == "conflicting_identity"
 
 
 def test_a_header_that_is_there_twice_with_two_values_is_refused():
