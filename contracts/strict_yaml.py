@@ -28,9 +28,18 @@ class YamlFile:
         self.path = path
         self._lines: dict[Place, int] = {}
         try:
-            loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            loader = yaml.SafeLoader(text)
         except OSError as error:
             msg = f"{path}: cannot be read ({error.strerror}); check the path"
+            raise ConfigurationError(msg) from None
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            msg = f"{path}:{line}: is not UTF-8; save the file as UTF-8"
+            raise ConfigurationError(msg) from None
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            msg = f"{path}:{line}: not valid YAML: it holds a control character; remove it"
             raise ConfigurationError(msg) from None
         try:
             node = loader.get_single_node()
@@ -38,6 +47,9 @@ class YamlFile:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             msg = f"{path}:{mark.line + 1 if mark else 1}: not valid YAML: {error.problem or error.context}"
+            raise ConfigurationError(msg) from None
+        except RecursionError:
+            msg = f"{path}:1: is nested too deep to be read"
             raise ConfigurationError(msg) from None
         finally:
             loader.dispose()
@@ -64,7 +76,10 @@ class YamlFile:
                 if key_node.tag == _MERGE:
                     merged |= self._merged(loader, value_node, place)
                     continue
-                key = loader.construct_object(key_node, deep=True)
+                if not isinstance(key_node, yaml.ScalarNode):
+                    msg = "a key must be a word, not a list or a mapping"
+                    raise self.error(msg, *place)
+                key = self._scalar(loader, key_node, place)
                 self._lines[(*place, key)] = key_node.start_mark.line + 1
                 if key in mapping:
                     msg = f"the key `{key}` stands here twice; remove one"
@@ -73,7 +88,14 @@ class YamlFile:
             return merged | mapping
         if isinstance(node, yaml.SequenceNode):
             return [self._build(loader, item, (*place, index)) for index, item in enumerate(node.value)]
-        return loader.construct_object(node, deep=True)
+        return self._scalar(loader, node, place)
+
+    def _scalar(self, loader: yaml.SafeLoader, node: yaml.Node, place: Place) -> Any:
+        try:
+            return loader.construct_object(node, deep=True)
+        except ValueError as error:  # a date that does not exist, for one
+            msg = f"`{node.value}` cannot be read ({error}); put it in quotes if it is a text"
+            raise self.error(msg, *place) from None
 
     def _merged(self, loader: yaml.SafeLoader, node: yaml.Node, place: Place) -> dict[Any, Any]:
         """Read what `<<:` takes over; keys that stand beside it win."""

@@ -110,6 +110,10 @@ def test_a_second_assistant_is_one_entry_over_the_same_file(tmp_path):
             "pipelines.yaml:6: `locale`: Input should be 'de', 'fr', 'it' or 'en'",
         ),
         ("vars:\n", "vars: [\n", "pipelines.yaml:3: not valid YAML:"),
+        ("  top_k: 3", "  top_k: \0", "pipelines.yaml:2: not valid YAML: it holds a control character; remove it"),
+        ("  top_k: 3", "  top_k: " + "[" * 3000, "pipelines.yaml:1: is nested too deep to be read"),
+        ("  top_k: 3", "  [top_k]: 3", "pipelines.yaml:1: a key must be a word, not a list or a mapping"),
+        ("  top_k: 3", "  top_k: 2026-02-30", "pipelines.yaml:2: `2026-02-30` cannot be read ("),
     ],
 )
 def test_a_broken_manifest_names_file_line_and_what_to_change(tmp_path, old, new, message):
@@ -118,6 +122,15 @@ def test_a_broken_manifest_names_file_line_and_what_to_change(tmp_path, old, new
     with pytest.raises(ConfigurationError) as caught:
         load(settings)
     assert str(caught.value).startswith(f"{tmp_path}/" + message.replace("{folder}", str(tmp_path)))
+
+
+def test_a_manifest_in_another_encoding_is_refused(tmp_path):
+    settings = write(tmp_path)
+    path = tmp_path / "pipelines.yaml"
+    path.write_bytes(path.read_bytes().replace(b"top_k: 3", "top_k: drü".encode("latin-1")))
+
+    with pytest.raises(ConfigurationError, match=r"pipelines\.yaml:2: is not UTF-8; save the file as UTF-8"):
+        load(settings)
 
 
 @pytest.mark.parametrize(
