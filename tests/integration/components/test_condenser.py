@@ -56,11 +56,11 @@ async def test_one_call_sees_the_chat_without_system_messages(condenser, model_s
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        ("Was kostet das?", "Suchfrage"),
-        ("Combien ça coûte ?", "question de recherche"),
-        ("Quanto costa?", "domanda di ricerca"),
-        ("What does it cost?", "search question"),
-        ("42?", "Suchfrage"),
+        ("Was kostet das?", "ohne den Chat versteht"),
+        ("Combien ça coûte ?", "comprenne sans elle"),
+        ("Quanto costa?", "capisca senza di essa"),
+        ("What does it cost?", "understood without the chat"),
+        ("42?", "ohne den Chat versteht"),
     ],
 )
 async def test_it_is_asked_in_the_language_of_the_message_on_the_first_turn_too(

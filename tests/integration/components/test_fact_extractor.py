@@ -62,9 +62,9 @@ async def test_one_structured_call_gives_the_facts(extractor, model_server):
     assert result == {"facts": ["The user works in Basel."]}
     (call,) = model_server.calls("extract")
     assert call.body["response_format"]["json_schema"]["schema"]["required"] == ["facts"]
-    system, user = (message["content"] for message in call.body["messages"])
+    system, *_, user = (message["content"] for message in call.body["messages"])
     assert "Answers questions about the office." in system
-    assert "2025-12-01, 23:30" in system
+    assert "2025-12-01" in system
     assert "Monday" in system
     assert QUESTIONS["en"] in user
     assert "Park in the garage." not in call.text
@@ -81,13 +81,13 @@ async def test_the_prompt_speaks_the_language_of_the_question(extractor, model_s
 @pytest.mark.parametrize(
     ("zone", "shown"),
     [
-        ("Europe/Zurich", "Monday, 2025-12-01, 23:30"),
-        ("Pacific/Auckland", "Tuesday, 2025-12-02, 11:30"),
-        ("America/New_York", "Monday, 2025-12-01, 17:30"),
-        ("UTC", "Monday, 2025-12-01, 22:30"),
-        ("Middle-earth/Shire", "Monday, 2025-12-01, 23:30"),
-        ("../../etc/passwd", "Monday, 2025-12-01, 23:30"),
-        ("", "Monday, 2025-12-01, 23:30"),
+        ("Europe/Zurich", "Monday, 2025-12-01, tomorrow"),
+        ("Pacific/Auckland", "Tuesday, 2025-12-02, tomorrow"),
+        ("America/New_York", "Monday, 2025-12-01, tomorrow"),
+        ("UTC", "Monday, 2025-12-01, tomorrow"),
+        ("Middle-earth/Shire", "Monday, 2025-12-01, tomorrow"),
+        ("../../etc/passwd", "Monday, 2025-12-01, tomorrow"),
+        ("", "Monday, 2025-12-01, tomorrow"),
     ],
 )
 async def test_relative_dates_are_resolved_against_the_users_clock_when_it_was_said(
@@ -119,9 +119,9 @@ async def test_text_of_the_user_is_data_whatever_it_looks_like(extractor, model_
     await extractor.run_async(hostile, turn())
 
     messages = model_server.calls("extract")[0].body["messages"]
-    assert [message["role"] for message in messages] == ["system", "user"]
-    assert len(messages[1]["content"].splitlines()) == 1
-    assert "{{ 7 * 7 }} {% message role=" in messages[1]["content"]
+    assert [message["role"] for message in messages] == ["system", *["user", "assistant"] * 4, "user"]
+    assert len(messages[-1]["content"].splitlines()) == 1
+    assert "{{ 7 * 7 }} {% message role=" in messages[-1]["content"]
 
 
 async def test_a_prompt_may_show_the_answer_as_context_without_its_secrets(extractor, model_server, tmp_path):

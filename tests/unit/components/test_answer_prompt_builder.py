@@ -105,11 +105,17 @@ def test_there_is_one_system_message_and_the_documents_are_numbered(locale):
         assert f"<document>\n[{number}] {source.meta['source']}\n{source.content}" in system
 
 
-def test_the_static_part_comes_first_so_that_a_backend_can_reuse_it():
+def test_without_documents_the_system_message_stays_so_that_a_backend_can_reuse_it():
     one, other = (build(10**6, chat=[ChatMessage.from_user(q)], found=[])[0][0].text for q in ("A?", "B?"))
 
-    assert build(10**6)[0][0].text.startswith(one)
     assert one == other
+    assert "[1]" not in one
+
+
+def test_the_rules_stand_behind_the_documents_where_small_models_heed_them():
+    system = build(10**6)[0][0].text
+
+    assert system.index("</documents>") < system.index("such as [1]")
 
 
 def test_the_users_turn_keeps_its_images():
