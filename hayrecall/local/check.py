@@ -20,6 +20,7 @@ def check() -> int:
     unset = {part.setting: _ANY_ADDRESS for part in PARTS.values() if getattr(settings, part.setting) is None}
     settings = settings.model_copy(update=unset)
     manifest = Manifest.load(settings)
+    manifest.run_by("writer")  # without one, no writer starts
     for entry in manifest.entries.values():
         load_pipeline(entry)
     print(f"{settings.manifest}: all {len(manifest.entries)} pipelines are valid")  # noqa: T201 - what the command is for

@@ -62,5 +62,13 @@ def test_a_manifest_that_is_not_there_is_named_and_ends_with_2(tmp_path):
     assert "Traceback" not in result.stderr
 
 
+def test_a_manifest_without_a_writer_is_refused(tmp_path):
+    (tmp_path / "chat.yml").write_text("components: {}\nconnections: []\n")
+    (tmp_path / "pipelines.yaml").write_text("pipelines:\n  chat:\n    description: Talks.\n    file: chat.yml\n")
+    result = hayrecall("check", folder=tmp_path)
+    assert result.returncode == 2
+    assert "the manifest needs exactly one pipeline with `run_by: writer`, and has 0" in result.stderr
+
+
 def test_an_unknown_command_ends_with_2(tmp_path):
     assert hayrecall("down", folder=tmp_path).returncode == 2
