@@ -66,7 +66,9 @@ def test_an_edit_takes_effect_at_the_next_start_and_a_broken_one_never_starts(
     shutil.copytree("pipelines/rag", tmp_path / "rag")
     pipeline = tmp_path / "rag" / "pipeline.yml"
     sound = pipeline.read_text()
-    manifest = manifest_of(tmp_path / "pipelines.yaml", {"rag": {"file": str(pipeline), "name": "New name"}}, ())
+    manifest = manifest_of(
+        tmp_path / "pipelines.yaml", {"rag": {"file": str(pipeline), "name": "New name"}}, ("writer",)
+    )
     settings = {
         "manifest": manifest,
         "data_dir": tmp_path / "data",
