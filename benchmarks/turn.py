@@ -3,7 +3,8 @@ What a turn costs over its models' own time: until the first token, until the en
 
 A scripted model server answers after set latencies. The longest chain of them is the critical path: gate beside
 condenser, then the embedding, then the answer's first byte. Everything over it is Hayrecall's own, with its databases
-and queue.
+and queue. One chat at a time means that a person reads before asking again: the writer is done with a turn when the
+next one begins. With 16 at a time, chats, writer, databases, models and this client share the machine.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from tests.scripted_model_server import ScriptedModelServer, Stream
 
 GATE, CONDENSER, EMBED, ANSWER = 0.1, 0.15, 0.02, 0.1  # seconds until a stage's first byte
 PIECES, GAP = 20, 0.01  # pieces of the answer, seconds between them
+READING = 0.5  # seconds between the turns of a single chat
 CRITICAL_PATH = max(GATE, CONDENSER) + EMBED + ANSWER
 WHOLE = CRITICAL_PATH + (PIECES - 1) * GAP
 
@@ -59,7 +61,9 @@ async def measure(instance: Instance, turns: int, at_a_time: int) -> dict[str, A
 
         async def one(number: int) -> tuple[float, float]:
             async with limit:
-                return await turn(client, number)
+                cost = await turn(client, number)
+                await asyncio.sleep(READING if at_a_time == 1 else 0)
+                return cost
 
         await asyncio.gather(*(one(number) for number in range(at_a_time * 2)))  # warm
         cpu = _cpu_seconds(pid)
@@ -105,6 +109,10 @@ def main() -> None:
     models.default("condenser", "What is there to know about the topic?")
     models.default("answer", Stream(tuple(f"word{number} " for number in range(PIECES)), GAP))
     with running(models.url) as instance:
+        handbook = {"file": ("handbook.md", "# Topics\n\nWhat there is to know about the topic stands here.\n")}
+        httpx.post(
+            f"{instance.url}/v1/documents", files=handbook, headers=instance.headers, timeout=60
+        ).raise_for_status()
         figures = {
             f"{at_a_time} at a time": asyncio.run(measure(instance, options.turns, at_a_time)) for at_a_time in (1, 16)
         }

@@ -6,6 +6,7 @@ from typing import Any, Self
 from haystack import default_from_dict, default_to_dict, logging
 
 from components.bucket import Bucket
+from components.dead_letters import DeadLetterQueue
 from components.erasure import erase
 from components.memory_store import MemoryStore
 from components.queue_parts import QueueParts, QueueSettings
@@ -247,6 +248,10 @@ class TurnQueue:
         :param name: One of the buckets of contracts/queue.py.
         """
         return Bucket((await self._opened()).connection, name)
+
+    async def dead_letters(self) -> DeadLetterQueue:
+        """Give what was given up, on the queue's connection."""
+        return DeadLetterQueue((await self._opened()).connection)
 
     async def _opened(self) -> QueueParts:
         if self._parts is None:

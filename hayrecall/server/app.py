@@ -22,6 +22,7 @@ from contracts.manifest import Manifest, PipelineEntry, RunBy
 from contracts.settings import Settings
 from hayrecall.server import errors
 from hayrecall.server.chat_pipeline import ChatPipelineWrapper, ServedPipeline
+from hayrecall.server.dead_letter_routes import dead_letter_router
 from hayrecall.server.document_routes import document_router
 from hayrecall.server.first_use import warm_up_process
 from hayrecall.server.health import Readiness, health_router
@@ -71,6 +72,7 @@ def create(settings: Settings, manifest: Manifest) -> FastAPI:
         app.include_router(question_router(desk))
     for ingestor in ingestors:
         app.include_router(document_router(ingestor))
+    app.include_router(dead_letter_router())
     app.include_router(link_router())
     app.include_router(page_router())
     app.include_router(settings_router())
