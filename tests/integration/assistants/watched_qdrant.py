@@ -1,6 +1,7 @@
 """A way to Qdrant that notes every request, for tests that show that there was none."""
 
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -9,11 +10,17 @@ _OWN = {"host", "connection", "content-length", "transfer-encoding", "content-en
 
 
 class WatchedQdrant:
-    """Passes requests on to the engine; `requests` are those that went through."""
+    """
+    Passes requests on to the engine.
+
+    `requests` are those that went through, `spans` their times by path; searches take `search_seconds` longer.
+    """
 
     def __init__(self, upstream: str) -> None:
         watched = self
         self.requests: list[str] = []
+        self.spans: list[tuple[str, float, float]] = []
+        self.search_seconds = 0.0
         self._client = httpx.Client(base_url=upstream, timeout=30)
 
         class Handler(BaseHTTPRequestHandler):
@@ -23,8 +30,11 @@ class WatchedQdrant:
             def _pass_on(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 watched.requests.append(f"{self.command} {self.path}")
+                started = time.monotonic()
+                time.sleep(watched.search_seconds if "/query" in self.path else 0)
                 headers = {name: value for name, value in self.headers.items() if name.lower() not in _OWN}
                 answer = watched._client.request(self.command, self.path, content=body, headers=headers)
+                watched.spans.append((self.path, started, time.monotonic()))
                 self.send_response(answer.status_code)
                 for name, value in answer.headers.items():
                     if name.lower() not in _OWN:
