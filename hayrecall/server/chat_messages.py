@@ -5,7 +5,7 @@ import binascii
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from haystack.dataclasses import ChatMessage, ChatRole, ImageContent, TextContent, ToolCall
 
@@ -23,6 +23,18 @@ _ROLES = {
     "tool": ChatRole.TOOL,
     "function": ChatRole.TOOL,
 }
+
+
+class ClientMessage(ChatMessage):
+    """
+    A message that no component changes, and that Haystack's copy at every hop hands on as it is.
+
+    Copying thousands of them would hold up everybody else's chat.
+    """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Give the message itself."""
+        return self
 
 
 def read_messages(messages: Sequence[Any], *, vision: bool) -> list[ChatMessage]:
@@ -54,20 +66,20 @@ def _read(messages: Sequence[Any], *, vision: bool) -> Iterator[ChatMessage]:
             continue  # a result without its call
         text, images = _content(message, place)
         if role is ChatRole.SYSTEM:
-            yield ChatMessage.from_system(text)
+            yield ClientMessage.from_system(text)
         elif role is ChatRole.USER:
             parts: list[TextContent | str | ImageContent] = [text] if text or not (images and vision) else []
-            yield ChatMessage.from_user(content_parts=[*parts, *(images if vision else [])])
+            yield ClientMessage.from_user(content_parts=[*parts, *(images if vision else [])])
         else:
             calls = _tool_calls(message)
             results = _results(messages[index : index + len(calls)])
             if calls and set(results) == {call.id for call in calls}:
-                yield ChatMessage.from_assistant(text or None, tool_calls=calls)
+                yield ClientMessage.from_assistant(text or None, tool_calls=calls)
                 for call in calls:
-                    yield ChatMessage.from_tool(_content(results[call.id or ""], place)[0], origin=call)
+                    yield ClientMessage.from_tool(_content(results[call.id or ""], place)[0], origin=call)
                 index += len(calls)
             else:
-                yield ChatMessage.from_assistant(text)
+                yield ClientMessage.from_assistant(text)
 
 
 def _role(message: Any, place: str) -> ChatRole:
