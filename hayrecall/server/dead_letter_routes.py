@@ -50,6 +50,9 @@ def dead_letter_router() -> APIRouter:
             replayed = await queue.replay(letter_id, tenant_id=tenant_id)
         except ErasedError:
             raise ApiError(409, "erased", "Its user erased everything since then; it is gone.") from None
+        except PayloadError:  # of the user's state: replaying could store what the user wants forgotten
+            message = "Whether its user erased everything since then cannot be told; it is kept."
+            raise ApiError(409, "user_state_unreadable", message) from None
         if not replayed:
             raise _missing()
         return {"id": letter_id, "object": "dead_letter", "status": "replayed"}

@@ -2,21 +2,54 @@
 
 import asyncio
 import uuid
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import pytest
 
+from components.bucket import Bucket
+from components.dead_letters import DeadLetterQueue
 from components.jetstream import JetStreamConnection
+from components.user_states import UserStates
 from contracts.payloads import ConversationTurn
-from contracts.queue import DEAD_REASON_HEADER, DEAD_RUN_HEADER, DEAD_SUBJECT_HEADER, dead_subject, turn_subject
+from contracts.queue import (
+    BODY_DIGEST_HEADER,
+    BODY_HEADER,
+    DEAD_REASON_HEADER,
+    DEAD_RUN_HEADER,
+    DEAD_SUBJECT_HEADER,
+    USERS_BUCKET,
+    body_name,
+    dead_subject,
+    turn_subject,
+    user_key,
+)
 from contracts.turn import Agent, TurnContext
+from tests.faulty_wire import FaultyWire
+from tests.integration.server.conftest import ECHO, serving
 
 pytestmark = pytest.mark.integration
+T = TypeVar("T")
 
 
-def bury(nats_url: str, tenant_id: str = "acme") -> int:
+def with_nats(nats_url: str, work: Callable[[JetStreamConnection], Awaitable[T]]) -> T:
+    """Do something on a connection of the test's own."""
+
+    async def run() -> T:
+        connection = JetStreamConnection(nats_url)
+        assert await connection.open(patience_seconds=10)
+        try:
+            return await work(connection)
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
+
+
+def bury(nats_url: str, tenant_id: str = "acme", *, user_id: str | None = None, body_lost: bool = False) -> int:
     """Do as the writer does with a turn that it gives up."""
-    user_id = f"ann {uuid.uuid4()}"
+    user_id = user_id or f"ann {uuid.uuid4()}"
     context = TurnContext(
         tenant_id=tenant_id,
         user_id=user_id,
@@ -32,15 +65,11 @@ def bury(nats_url: str, tenant_id: str = "acme") -> int:
         DEAD_SUBJECT_HEADER: turn_subject(tenant_id, user_id),
     }
 
-    async def publish() -> int:
-        connection = JetStreamConnection(nats_url)
-        assert await connection.open(patience_seconds=10)
-        try:
-            return (await connection.publish(dead_subject(tenant_id, user_id), body, headers))["seq"]
-        finally:
-            await connection.close()
-
-    return asyncio.run(publish())
+    if body_lost:
+        headers |= {BODY_HEADER: body_name(tenant_id, user_id, context.run_id), BODY_DIGEST_HEADER: "what it was"}
+        body = b""
+    answer = with_nats(nats_url, lambda nats: nats.publish(dead_subject(tenant_id, user_id), body, headers))
+    return answer["seq"]
 
 
 def ids(client) -> list[int]:
@@ -87,3 +116,60 @@ def test_other_tenants_and_other_roles_meet_none(served, nats_url):
     assert admin.delete(f"/v1/dead-letters/{theirs}").status_code == 404
     for path in ("/v1/dead-letters", f"/v1/dead-letters/{theirs}"):
         assert served.client("ann").get(path).json()["error"]["code"] == "missing_role"
+
+
+def test_what_its_user_erased_is_not_replayed_but_gone(served, nats_url):
+    admin, user_id = served.client(key=served.admin), f"ann {uuid.uuid4()}"
+    letter_id = bury(nats_url, user_id=user_id)
+    with_nats(nats_url, lambda nats: UserStates(nats).set_erased("acme", user_id, datetime.now(UTC)))
+
+    answer = admin.post(f"/v1/dead-letters/{letter_id}/replay")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "erased")
+    assert admin.get(f"/v1/dead-letters/{letter_id}").status_code == 404
+
+
+def test_one_is_not_replayed_and_stays_while_nobody_can_tell_whether_its_user_erased_it(served, nats_url):
+    admin, user_id = served.client(key=served.admin), f"ann {uuid.uuid4()}"
+    letter_id = bury(nats_url, user_id=user_id)
+    with_nats(nats_url, lambda nats: Bucket(nats, USERS_BUCKET).put(user_key("acme", user_id), b"{"))
+
+    answer = admin.post(f"/v1/dead-letters/{letter_id}/replay")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "user_state_unreadable")
+    assert admin.get(f"/v1/dead-letters/{letter_id}").status_code == 200
+
+
+def test_one_whose_large_body_is_gone_is_shown_without_content_and_can_be_discarded(served, nats_url):
+    admin = served.client(key=served.admin)
+    letter_id = bury(nats_url, body_lost=True)
+
+    shown = admin.get(f"/v1/dead-letters/{letter_id}").json()
+
+    assert (shown["reason"], shown["content"]) == ("unreadable", None)
+    assert admin.delete(f"/v1/dead-letters/{letter_id}").status_code == 204
+
+
+@pytest.mark.parametrize("path", ["?limit=0", "?limit=1001", "?cursor=x", "?cursor=-1", "/0", "/x"])
+def test_limits_cursors_and_ids_that_cannot_be_are_refused(served, path):
+    answer = served.client(key=served.admin).get(f"/v1/dead-letters{path}")
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+
+
+def test_an_outage_of_nats_is_told_as_one_and_loses_nothing(tmp_path, model_server, nats_url, qdrant_url):
+    wire = FaultyWire(nats_url)
+    urls = {"llm_base_url": model_server.url, "embedding_base_url": model_server.url}
+    letter_id = bury(nats_url)
+    path = f"/v1/dead-letters/{letter_id}"
+    try:
+        with serving(tmp_path, ECHO, nats_url=wire.url, qdrant_url=qdrant_url, **urls) as served:
+            admin = served.client(key=served.admin)
+            assert admin.get(path).status_code == 200
+            wire.fault = "down"
+            answers = [admin.get("/v1/dead-letters"), admin.get(path), admin.post(f"{path}/replay"), admin.delete(path)]
+    finally:
+        wire.close()
+
+    assert {(a.status_code, a.json()["error"]["code"]) for a in answers} == {(503, "queue_unavailable")}
+    assert with_nats(nats_url, lambda nats: DeadLetterQueue(nats).get(letter_id)) is not None
