@@ -11,7 +11,6 @@ from fastapi.responses import JSONResponse
 from pydantic import SecretStr
 
 from contracts.errors import TransientError
-from contracts.queue import TURNS_STREAM
 from hayrecall.server.caller import services_of
 from hayrecall.server.metrics import metrics_page
 from hayrecall.server.services import Services
@@ -67,8 +66,8 @@ class Readiness:
         return {name: "up" if answer else "down" for name, answer in answers.items()}
 
     async def _has_turns(self) -> bool:
-        """Ask for the stream of turns: the connection to a frozen server looks like any other."""
-        await self._services.nats.stream_info(TURNS_STREAM)
+        """Ask for what waits in the stream: the connection to a frozen server looks like any other."""
+        await self._services.queue.depth()
         return True
 
     async def _answers(self, base_url: str | None, key: SecretStr | None) -> bool:
@@ -106,6 +105,6 @@ def health_router() -> APIRouter:
 
     @router.get("/metrics", include_in_schema=False)
     async def metrics(request: Request) -> Response:
-        return await metrics_page(services_of(request).dead_letters)
+        return await metrics_page(await services_of(request).queue.dead_letters())
 
     return router

@@ -6,8 +6,6 @@ from typing import Self
 from haystack.components.embedders import OpenAITextEmbedder
 from haystack.utils import Secret
 
-from components.dead_letters import DeadLetterQueue
-from components.jetstream import JetStreamConnection
 from components.memory_store import MemoryStore
 from components.signed_links import SignedLinks, link_secret
 from components.turn_queue import TurnQueue
@@ -34,8 +32,6 @@ class Services:
     memory_embedder: OpenAITextEmbedder
     links: SignedLinks
     half_turns: HalfTurns
-    nats: JetStreamConnection
-    dead_letters: DeadLetterQueue
 
     @classmethod
     def build(cls, settings: Settings, manifest: Manifest) -> Self:
@@ -52,7 +48,6 @@ class Services:
         secret = settings.link_secret.get_secret_value() if settings.link_secret else None
         qdrant_key = settings.qdrant_api_key.get_secret_value() if settings.qdrant_api_key else None
         queue = TurnQueue(settings.nats_url, data_dir=str(settings.data_dir), replicas=settings.nats_replicas)
-        nats = JetStreamConnection(settings.nats_url, replicas=settings.nats_replicas)
         return cls(
             settings=settings,
             keys=ApiKeys(settings.api_keys_file),
@@ -67,20 +62,16 @@ class Services:
             memory_embedder=_embedder(settings, _shared(manifest, "embedding_passage_prefix")),
             links=SignedLinks(link_secret(secret, settings.data_dir)),
             half_turns=HalfTurns(queue),
-            nats=nats,
-            dead_letters=DeadLetterQueue(nats),
         )
 
     async def open_queue(self) -> None:
         """Connect to NATS; when it is down, turns wait on the disk."""
         await self.queue.open()
-        await self.nats.open(patience_seconds=0.1)
 
     async def close(self) -> None:
         """Store what broken-off requests left, then close."""
         await self.half_turns.settled()
         await self.queue.close()
-        await self.nats.close()
         await self.memories.close()
         await self.query_embedder.close_async()
         await self.memory_embedder.close_async()
