@@ -27,6 +27,7 @@ class YamlFile:
         """
         self.path = path
         self._lines: dict[Place, int] = {}
+        self._origins: dict[Place, str] = {}  # what a value came from, where it was nothing but a reference
         try:
             text = path.read_text(encoding="utf-8")
             loader = yaml.SafeLoader(text)
@@ -65,7 +66,8 @@ class YamlFile:
 
     def error(self, message: str, *place: str | int) -> ConfigurationError:
         """Make an error that names file and line of a value."""
-        return ConfigurationError(f"{self.path}:{self.line(*place)}: {message}")
+        origin = f" (from `${{{self._origins[place]}}}`)" if place in self._origins else ""
+        return ConfigurationError(f"{self.path}:{self.line(*place)}: {message}{origin}")
 
     def _build(self, loader: yaml.SafeLoader, node: yaml.Node, place: Place) -> Any:
         self._lines.setdefault(place, node.start_mark.line + 1)
@@ -116,8 +118,8 @@ class YamlFile:
         :raises ConfigurationError: If a name is unknown; the message lists the nearest ones.
         """
         copy = object.__new__(YamlFile)
-        copy.path, copy._lines = self.path, self._lines
-        copy.data = self._replace(self.data, values, ())
+        copy.path, copy._lines, copy._origins = self.path, self._lines, {}
+        copy.data = copy._replace(self.data, values, ())
         return copy
 
     def _replace(self, value: Any, values: Mapping[str, Any], place: Place) -> Any:
@@ -134,6 +136,7 @@ class YamlFile:
                 msg = f"`${{{name}}}` is not known; there are: {', '.join(known)}"
                 raise self.error(msg, *place)
         if match := _REFERENCE.fullmatch(value):
+            self._origins[place] = match[1]
             return values[match[1]]
         return _REFERENCE.sub(lambda found: str(values[found[1]]), value)
 

@@ -223,3 +223,10 @@ def test_repeated_settings_are_written_once_and_taken_over(tmp_path):
     loaded = load(write(tmp_path, pipeline=pipeline)).pipeline
     assert [loaded.get_component(name).top_k for name in ("first", "second")] == [4, 5]
     assert loaded.get_component("second").word_count_threshold == 100
+
+
+def test_a_wrong_value_of_a_variable_is_refused_with_the_variables_name(tmp_path):
+    settings = write(tmp_path, MANIFEST.replace("top_k: 3", "top_k: three"))
+
+    with pytest.raises(ConfigurationError, match=r"pipeline\.yml:10: .* \(from `\$\{vars\.top_k\}`\)$"):
+        load(settings)
