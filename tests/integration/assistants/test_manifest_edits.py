@@ -94,7 +94,9 @@ def test_an_edit_takes_effect_at_the_next_start_and_a_broken_one_never_starts(
         )
         assert "Traceback" not in complaint
 
-    pipeline.write_text(sound.replace("temperature: 0.2", "temperature: 0.7"))
+    edited = sound.replace('temperature: 0, max_completion_tokens: "$', 'temperature: 0.7, max_completion_tokens: "$')
+    assert edited != sound
+    pipeline.write_text(edited)
     serving = hayrecall("serve", **settings)
     try:
         assert serving.stdout
