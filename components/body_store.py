@@ -17,7 +17,6 @@ from contracts.queue import (
     user_key,
 )
 
-_STREAM = f"OBJ_{BODIES_BUCKET}"
 _CHUNK_BYTES = 128 * 1024
 _MOST_CHUNKS = 4096
 _NAME = re.compile(r"[a-z2-7]{26}\.[a-z2-7]{26}\.[0-9a-f-]{36}")  # as `body_name` makes it; it becomes part of subjects
@@ -31,13 +30,16 @@ class BodyStore:
     that stored them died half-way, and a second attempt takes the place of the first.
     """
 
-    def __init__(self, connection: JetStreamConnection) -> None:
+    def __init__(self, connection: JetStreamConnection, bucket: str = BODIES_BUCKET) -> None:
         """
         Remember the connection.
 
         :param connection: Creates the object store when it connects.
+        :param bucket: Name of the object store.
         """
         self._connection = connection
+        self._bucket = bucket
+        self._stream = f"OBJ_{bucket}"
 
     async def put(self, name: str, body: bytes) -> dict[str, str]:
         """
@@ -48,14 +50,14 @@ class BodyStore:
         :returns: Headers for the message that stands for it: name, size, SHA-256.
         :raises QueueUnavailableError: If NATS did not confirm.
         """
-        await self._connection.purge(_STREAM, _chunks(name))
+        await self._connection.purge(self._stream, self._chunks(name))
         for start in range(0, len(body), _CHUNK_BYTES):
-            await self._connection.publish(_chunks(name), body[start : start + _CHUNK_BYTES])
+            await self._connection.publish(self._chunks(name), body[start : start + _CHUNK_BYTES])
         digest = hashlib.sha256(body)
         meta = {
             "name": name,
             "options": {"max_chunk_size": _CHUNK_BYTES},
-            "bucket": BODIES_BUCKET,
+            "bucket": self._bucket,
             "nuid": name,
             "size": len(body),
             "chunks": -(-len(body) // _CHUNK_BYTES),
@@ -63,7 +65,7 @@ class BodyStore:
             "digest": f"SHA-256={base64.urlsafe_b64encode(digest.digest()).decode()}",
             "deleted": False,
         }
-        await self._connection.publish(_meta(name), json.dumps(meta).encode(), {"Nats-Rollup": "sub"})
+        await self._connection.publish(self._meta(name), json.dumps(meta).encode(), {"Nats-Rollup": "sub"})
         return {BODY_HEADER: name, BODY_SIZE_HEADER: str(len(body)), BODY_DIGEST_HEADER: digest.hexdigest()}
 
     async def read(self, headers: Mapping[str, str], body: bytes, *, timeout_seconds: float = 30) -> bytes:
@@ -84,7 +86,7 @@ class BodyStore:
             msg = "the message stands for a body whose name is none of ours"
             raise PayloadError(msg)
         chunks = await self._connection.read_subject(
-            _STREAM, _chunks(name), limit=_MOST_CHUNKS, timeout_seconds=timeout_seconds
+            self._stream, self._chunks(name), limit=_MOST_CHUNKS, timeout_seconds=timeout_seconds
         )
         whole = b"".join(chunk.body for chunk in chunks)
         if hashlib.sha256(whole).hexdigest() != headers.get(BODY_DIGEST_HEADER):
@@ -102,8 +104,8 @@ class BodyStore:
         """
         if not _NAME.fullmatch(name):
             return
-        await self._connection.purge(_STREAM, _chunks(name))
-        await self._connection.purge(_STREAM, _meta(name))
+        await self._connection.purge(self._stream, self._chunks(name))
+        await self._connection.purge(self._stream, self._meta(name))
 
     async def delete_all(self, tenant_id: str, user_id: str) -> None:
         """
@@ -112,17 +114,15 @@ class BodyStore:
         :raises QueueUnavailableError: If NATS did not confirm.
         """
         prefix = user_key(tenant_id, user_id)
-        await self._connection.scrub(_STREAM, _chunks(f"{prefix}.*"))
+        await self._connection.scrub(self._stream, self._chunks(f"{prefix}.*"))
         # The key and its dot are 54 bytes, a multiple of 3: in base64 too, names of the user share their beginning.
-        start = _meta(f"{prefix}.")
-        for subject in await self._connection.subjects(_STREAM, f"$O.{BODIES_BUCKET}.M.>"):
+        start = self._meta(f"{prefix}.")
+        for subject in await self._connection.subjects(self._stream, f"$O.{self._bucket}.M.>"):
             if subject.startswith(start):
-                await self._connection.purge(_STREAM, subject)
+                await self._connection.purge(self._stream, subject)
 
+    def _chunks(self, name: str) -> str:
+        return f"$O.{self._bucket}.C.{name}"
 
-def _chunks(name: str) -> str:
-    return f"$O.{BODIES_BUCKET}.C.{name}"
-
-
-def _meta(name: str) -> str:
-    return f"$O.{BODIES_BUCKET}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
+    def _meta(self, name: str) -> str:
+        return f"$O.{self._bucket}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"

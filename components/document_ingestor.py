@@ -18,7 +18,7 @@ from components.ingest_progress import IngestProgress
 from components.passage_writer import PassageWriter
 from components.pipeline_file import LoadedPipeline
 from components.text_encoding import as_utf8
-from contracts.errors import ConfigurationError, RejectedRequestError
+from contracts.errors import ConfigurationError, RejectedRequestError, StoreUnavailableError
 
 MIME_TYPES = {
     ".txt": "text/plain",
@@ -151,6 +151,15 @@ class DocumentIngestor:
         if not stored:
             return IngestOutcome(source, "skipped", reason=_why_nothing(data, mime_type))
         return IngestOutcome(source, "stored", stored)
+
+    async def ready(self) -> bool:
+        """Tell whether the index answers."""
+        try:
+            await self._index.open()
+            await self._index.count(in_tenant(""))
+        except StoreUnavailableError:
+            return False
+        return True
 
     async def documents(self, tenant_id: str) -> list[StoredDocument]:
         """List the complete documents of a tenant by source."""

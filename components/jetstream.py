@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import nats
@@ -36,7 +36,14 @@ class JetStreamConnection:
     Every outage is raised as `QueueUnavailableError`.
     """
 
-    def __init__(self, url: str, *, replicas: int = 1, turns_max_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        replicas: int = 1,
+        turns_max_bytes: int | None = None,
+        further_streams: Sequence[dict[str, Any]] = (),
+    ) -> None:
         """
         Remember where NATS is; nothing is opened here.
 
@@ -44,10 +51,12 @@ class JetStreamConnection:
         :param replicas: Copies of each stream; 3 in a three-node cluster.
         :param turns_max_bytes: Most that the stream of turns may hold; None = the default for a new stream, and for one
             that is there, what it has.
+        :param further_streams: Streams and buckets to create beside those of the turns.
         """
         self.url = url
         self.replicas = replicas
         self.turns_max_bytes = turns_max_bytes
+        self.further_streams = further_streams
         self._client = Client()
         self._available = asyncio.Event()
         self._suspect = asyncio.Event()
@@ -305,7 +314,7 @@ class JetStreamConnection:
 
     async def _probe(self) -> None:
         wanted = stream_configs(replicas=self.replicas, turns_max_bytes=self.turns_max_bytes or TURNS_MAX_BYTES)
-        for config in wanted:
+        for config in [*wanted, *self.further_streams]:
             try:
                 await self._request(f"STREAM.CREATE.{config['name']}", config, _CALL_SECONDS)
             except RefusedError as refusal:

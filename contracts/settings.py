@@ -62,6 +62,13 @@ class Settings(BaseSettings):
     )
     writer_ack_wait_seconds: float = Field(30, ge=1, description="Silence after which another writer gets the turn")
     writer_grace_seconds: float = Field(20, ge=0, description="Time for turns in progress to finish at a stop")
+    ingest_concurrency: int = Field(2, gt=0, le=64, description="Files that one ingestion works on at a time")
+    ingest_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port for an ingestion worker's health and metrics; 0 = any free one; unset: none",
+    )
     content_tracing: bool = Field(False, description="Put user text into traces; off unless you know why")
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ import openai.resources.embeddings
 import components.fact_extractor
 import components.memory_reconciler
 import components.memory_writer
+import writer.ingest.process
 import writer.process
 from components.language import load_languages
 

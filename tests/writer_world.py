@@ -53,12 +53,18 @@ def _write(settings: Settings, environment: dict[str, str], log: Path) -> None:
 
 
 class WriterChild:
-    """A writer as a process of its own, whose log is empty at the start."""
+    """A writer, or another worker, as a process of its own, whose log is empty at the start."""
 
-    def __init__(self, settings: Settings, environment: dict[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        environment: dict[str, str],
+        log: Path,
+        main: Callable[[Settings, dict[str, str], Path], None] = _write,
+    ) -> None:
         self.log = log
         log.write_text("")
-        self.process = _forkserver.Process(target=_write, args=(settings, environment, log), daemon=True)
+        self.process = _forkserver.Process(target=main, args=(settings, environment, log), daemon=True)
         self.process.start()
 
     @property

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 
 import httpx
 from haystack import logging
-
-from writer.metrics import WEBHOOK_FAILURES
+from prometheus_client import Counter
 
 logger = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS = 5.0
 _MOST_AT_A_TIME = 20
+
+WEBHOOK_FAILURES = Counter("hayrecall_dead_letter_webhook_failures", "Alerts of dead letters that did not get through")
 
 
 class Alerts:

@@ -1,4 +1,4 @@
-"""Takes turns off the queue, a bounded number at a time, and brings each to one of its ends."""
+"""Takes messages off the queue, a bounded number at a time, and brings each to one of its ends."""
 
 import asyncio
 import contextlib
@@ -9,13 +9,12 @@ from typing import Protocol, TypeVar, cast
 from haystack import logging
 
 from contracts.errors import HayrecallError, QueueUnavailableError, WriterKilledError
-from contracts.queue import PARTITIONS
-from writer import metrics
 from writer.attempts import AttemptLog, Attempts
 from writer.delivery import DeadLetter, Drop, Fate, Reason, Retry, RetryPolicy, decide, is_outage
 from writer.lease import Lease, LeaseLostError, held
 from writer.slots import Slots
-from writer.streams import Delivery, PartitionPulls
+from writer.streams import Delivery, Pulls
+from writer.work_metrics import WorkMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -45,20 +44,21 @@ class DeadLetterOffice(Protocol):
 
 class Consumer:
     """
-    Pulls from all partitions; each delivery is held by heartbeats from its arrival to its acknowledgement.
+    Pulls on all lanes; each delivery is held by heartbeats from its arrival to its acknowledgement.
 
     NATS gives one turn of a partition at a time, so one user's turns are handled in order, one after the other,
-    whatever the number of writers.
+    whatever the number of writers. Ingestion jobs keep their order by themselves; see `writer.ingest.job_handler`.
     """
 
     def __init__(
         self,
         *,
-        pulls: PartitionPulls,
+        pulls: Pulls,
         handler: Handler,
         attempts: AttemptLog,
         dead_letters: DeadLetterOffice,
         policy: RetryPolicy,
+        metrics: WorkMetrics,
         concurrency: int = 16,
         ack_wait_seconds: float = 30,
         grace_seconds: float = 20,
@@ -71,7 +71,8 @@ class Consumer:
         :param attempts: Where attempts are counted.
         :param dead_letters: Where hopeless turns go.
         :param policy: Delays and limit of attempts.
-        :param concurrency: Turns handled at a time.
+        :param metrics: Where it counts.
+        :param concurrency: Messages handled at a time.
         :param ack_wait_seconds: As the pulls' consumers have it.
         :param grace_seconds: How long turns in progress may take to finish at a stop.
         """
@@ -80,6 +81,7 @@ class Consumer:
         self._attempts = attempts
         self._dead_letters = dead_letters
         self._policy = policy
+        self._metrics = metrics
         self._slots = Slots(concurrency)
         self._ack_wait_seconds = ack_wait_seconds
         self._grace_seconds = grace_seconds
@@ -89,14 +91,14 @@ class Consumer:
     async def run(self) -> None:
         """Consume until `stop`; then let turns in progress finish, and give back the rest."""
         async with asyncio.TaskGroup() as tasks:
-            partitions = [tasks.create_task(self._consume(number)) for number in range(PARTITIONS)]
+            lanes = [tasks.create_task(self._consume(lane)) for lane in self._pulls.lanes]
             await self._stopping.wait()
             # First no open pull may be left: what is given back would come straight back, and be lost for ack_wait.
             for delivery in await self._pulls.close():
                 await self._give_back(delivery, None)
             for task in self._waiting:
                 task.cancel()
-            _, late = await asyncio.wait(partitions, timeout=self._grace_seconds)
+            _, late = await asyncio.wait(lanes, timeout=self._grace_seconds)
             for task in late:
                 task.cancel()
 
@@ -109,12 +111,12 @@ class Consumer:
         """Whether it takes no more turns."""
         return self._stopping.is_set()
 
-    async def _consume(self, partition: int) -> None:
+    async def _consume(self, lane: int) -> None:
         while not self._stopping.is_set():
             try:
-                delivery = await self._pulls.next(partition)
+                delivery = await self._pulls.next(lane)
             except QueueUnavailableError as error:
-                logger.debug("partition {partition}: {error}", partition=partition, error=str(error))
+                logger.debug("lane {lane}: {error}", lane=lane, error=str(error))
                 await self._pause()
                 continue
             if delivery is not None:
@@ -128,7 +130,7 @@ class Consumer:
                 known.append(attempts)
                 await self._deal_with(delivery, attempts, lease)
         except LeaseLostError as error:
-            metrics.TURNS.labels("lost").inc()
+            self._metrics.ends.labels("lost").inc()
             logger.warning("message {sequence}: {error}", sequence=delivery.sequence, error=str(error))
         except asyncio.CancelledError:
             await self._give_back(delivery, known[0] if known else None)
@@ -154,7 +156,7 @@ class Consumer:
             await self._close(delivery, end)
 
     async def _handle(self, delivery: Delivery, lease: Lease) -> str | Retry | Exception:
-        with metrics.IN_PROGRESS.track_inprogress(), metrics.STAGE_SECONDS.labels("whole").time():
+        with self._metrics.in_progress.track_inprogress(), self._metrics.seconds.time():
             try:
                 return await self._handler.handle(delivery, lease)
             except LeaseLostError:
@@ -181,18 +183,18 @@ class Consumer:
                 await self._insist(lambda: self._dead_letters.keep(delivery, fate.reason, error, attempts.failures))
                 await self._insist(delivery.acknowledge)
                 await self._insist(lambda: self._attempts.forget(delivery))
-                metrics.TURNS.labels("dead_lettered").inc()
+                self._metrics.ends.labels("dead_lettered").inc()
             case Drop():
                 await self._close(delivery, "erased")
 
     async def _retry(self, delivery: Delivery, attempts: Attempts, fate: Retry) -> None:
         await self._insist(lambda: self._attempts.keep(delivery, attempts))
         await self._insist(lambda: delivery.return_after(fate.delay_seconds))
-        metrics.TURNS.labels("retried").inc()
+        self._metrics.ends.labels("retried").inc()
 
     async def _close(self, delivery: Delivery, end: str) -> None:
         await self._insist(delivery.acknowledge)
-        metrics.TURNS.labels(end).inc()
+        self._metrics.ends.labels(end).inc()
         logger.info("message {sequence}: {end}", sequence=delivery.sequence, end=end)
         await self._insist(lambda: self._handler.clean_up(delivery))
         await self._insist(lambda: self._attempts.forget(delivery))
@@ -204,13 +206,13 @@ class Consumer:
                 if attempts is not None or delivery.deliveries == 1:
                     await self._attempts.keep(delivery, (attempts or Attempts()).ended())
                 await delivery.return_after()
-                metrics.TURNS.labels("returned").inc()
+                self._metrics.ends.labels("returned").inc()
 
     async def _wait_for(self, slot: Awaitable[None]) -> None:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         self._waiting.add(task)
         try:
-            with metrics.WAITING.track_inprogress():
+            with self._metrics.waiting.track_inprogress():
                 await slot
         finally:
             self._waiting.discard(task)

@@ -2,6 +2,8 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from writer.work_metrics import WorkMetrics
+
 TURNS = Counter("hayrecall_writer_turns", "Deliveries of turns, by how they ended", ["end"])
 for end in ("stored", "duplicate", "not_learned", "erased", "retried", "dead_lettered", "lost", "returned"):
     TURNS.labels(end)
@@ -19,4 +21,4 @@ OLDEST_SECONDS = Gauge(
     "hayrecall_oldest_queued_turn_seconds", "Age of the oldest turn on the queue; 0 if there is none"
 )
 DEAD_LETTERS = Gauge("hayrecall_dead_letters", "Turns that were given up, until they are replayed or discarded")
-WEBHOOK_FAILURES = Counter("hayrecall_dead_letter_webhook_failures", "Alerts of dead letters that did not get through")
+WORK = WorkMetrics(TURNS, IN_PROGRESS, WAITING, STAGE_SECONDS.labels("whole"))

@@ -1,10 +1,11 @@
-"""What the writer receives from the turns stream; the one file in this room that imports nats."""
+"""What workers receive from a stream; the one file in this room that imports nats."""
 
 import asyncio
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import nats.errors
@@ -24,7 +25,7 @@ _IDLE_STATUSES = ("404", "408")
 
 
 class Delivery:
-    """One turn in flight, and the answers that NATS takes for it."""
+    """One message in flight, and the answers that NATS takes for it."""
 
     def __init__(self, message: Any) -> None:
         """
@@ -40,13 +41,8 @@ class Delivery:
         self.deliveries: int = message.metadata.num_delivered
 
     @property
-    def partition(self) -> int:
-        """The partition that it came from."""
-        return int(self.subject.split(".")[1])
-
-    @property
     def owner(self) -> str:
-        """Tokens of tenant and user, as they stand in subjects and keys."""
+        """Tokens of tenant and user, or tenant and document, as they stand in subjects and keys."""
         return ".".join(self.subject.split(".")[2:])
 
     async def acknowledge(self) -> None:
@@ -81,28 +77,30 @@ class Delivery:
             raise QueueUnavailableError(msg) from error
 
 
-class PartitionPulls:
+class Pulls:
     """
-    Keeps one pull open on each of the 64 partition consumers, through a single subscription.
+    Keeps at most one pull open for each lane of a worker; several lanes may pull from one consumer.
 
     The consumers are created where they are missing. After a reconnect every pull is made anew at once: the server may
     have forgotten it.
     """
 
-    def __init__(self, connection: JetStreamConnection, *, ack_wait_seconds: float = 30) -> None:
+    def __init__(self, connection: JetStreamConnection, stream: str, lanes: Sequence[dict[str, Any]]) -> None:
         """
         Prepare; nothing is asked yet.
 
         :param connection: An opened connection.
-        :param ack_wait_seconds: How long NATS waits for a heartbeat before it gives a turn to somebody else.
+        :param stream: The stream.
+        :param lanes: The configuration of the consumer that each lane pulls from.
         """
         self._connection = connection
-        self._ack_wait = timedelta(seconds=ack_wait_seconds)
+        self._stream = stream
+        self._lanes = list(lanes)
         self._inbox = ""
-        self._subscription: Any = None
+        self._subscriptions: list[Any] = []
         self._watch: asyncio.Task[None] | None = None
-        self._arrived: list[asyncio.Queue[Any]] = [asyncio.Queue() for _ in range(PARTITIONS)]
-        self._pulls = [0] * PARTITIONS
+        self._arrived: list[asyncio.Queue[Any]] = [asyncio.Queue() for _ in lanes]
+        self._pulls = [0] * len(self._lanes)
         self._last_answer = -float("inf")
 
     async def open(self) -> None:
@@ -112,28 +110,35 @@ class PartitionPulls:
         :raises QueueUnavailableError: If NATS did not answer.
         """
         missing = await self._missing_consumers()
-        await asyncio.gather(*(self._create_consumer(number) for number in missing))
+        await asyncio.gather(*(self._create_consumer(config) for config in missing))
         client = self._connection.client
         self._inbox = client.new_inbox()
         try:
-            self._subscription = await client.subscribe(f"{self._inbox}.*.*", cb=self._receive)
+            for lane in range(len(self._lanes)):
+                replies = f"{self._inbox}.{lane}.*"
+                self._subscriptions.append(await client.subscribe(replies, cb=partial(self._receive, lane)))
         except (nats.errors.Error, OSError) as error:
             msg = f"NATS took no subscription: {error!r}"
             raise QueueUnavailableError(msg) from error
         self._last_answer = time.monotonic()
         self._watch = asyncio.create_task(self._wake_after_reconnects(), name="pulls-watch")
 
-    async def next(self, partition: int) -> Delivery | None:
-        """
-        Wait for the next turn of a partition.
+    @property
+    def lanes(self) -> range:
+        """The numbers of the lanes."""
+        return range(len(self._lanes))
 
-        :returns: The turn; None if there was none for a while, or the pull ended for another reason: ask again.
+    async def next(self, lane: int) -> Delivery | None:
+        """
+        Wait for the next message of a lane.
+
+        :returns: The message; None if there was none for a while, or the pull ended for another reason: ask again.
         :raises QueueUnavailableError: If NATS refused the pull; ask again after a pause.
         """
         await self._connection.wait_available()
-        queue = self._arrived[partition]
+        queue = self._arrived[lane]
         if queue.empty():
-            await self._pull(partition)
+            await self._pull(lane)
         try:
             async with asyncio.timeout(_PULL_SECONDS + _MARGIN_SECONDS):
                 message = await queue.get()
@@ -148,8 +153,9 @@ class PartitionPulls:
             return None
         if not self._connection.is_available:
             return None
-        await self._create_consumer(partition)
-        msg = f"NATS ended the pull of partition {partition}: {status} {message.headers.get('Description', '')}"
+        config = self._lanes[lane]
+        await self._create_consumer(config)
+        msg = f"NATS ended a pull from {config['name']}: {status} {message.headers.get('Description', '')}"
         raise QueueUnavailableError(msg)
 
     def answered_within(self, seconds: float = 2 * _PULL_SECONDS) -> bool:
@@ -160,15 +166,16 @@ class PartitionPulls:
         """
         Withdraw every pull, so that what is given back goes to other writers; all who wait in `next` are woken.
 
-        :returns: Turns that had arrived and that nobody took.
+        :returns: Messages that had arrived and that nobody took.
         """
         if self._watch is not None:
             self._watch.cancel()
-        if self._subscription is not None:
-            try:
-                await self._subscription.drain()
-            except (nats.errors.Error, OSError, TimeoutError) as error:
+        drained = await asyncio.gather(*(each.drain() for each in self._subscriptions), return_exceptions=True)
+        for error in drained:
+            if isinstance(error, nats.errors.Error | OSError):
                 logger.debug("pulls were not withdrawn: {error}", error=repr(error))
+            elif isinstance(error, BaseException):
+                raise error
         left = []
         for queue in self._arrived:
             while not queue.empty():
@@ -178,46 +185,38 @@ class PartitionPulls:
             queue.put_nowait(None)
         return left
 
-    async def _pull(self, partition: int) -> None:
-        self._pulls[partition] += 1
+    async def _pull(self, lane: int) -> None:
+        self._pulls[lane] += 1
         expires_seconds = _PULL_SECONDS * random.uniform(0.8, 1.0)  # noqa: S311 - spreads the answers
-        name = consumer_config(partition)["name"]
+        name = self._lanes[lane]["name"]
         request = f'{{"batch": 1, "expires": {int(expires_seconds * 1e9)}}}'
         try:
             await self._connection.client.publish(
-                f"$JS.API.CONSUMER.MSG.NEXT.{TURNS_STREAM}.{name}",
+                f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{name}",
                 request.encode(),
-                reply=f"{self._inbox}.{partition}.{self._pulls[partition]}",
+                reply=f"{self._inbox}.{lane}.{self._pulls[lane]}",
             )
         except (nats.errors.Error, OSError) as error:
             msg = f"NATS took no pull: {error!r}"
             raise QueueUnavailableError(msg) from error
 
-    async def _receive(self, message: Any) -> None:
+    async def _receive(self, lane: int, message: Any) -> None:
         self._last_answer = time.monotonic()
         status = (message.headers or {}).get("Status")
-        if status is None:
-            self._arrived[int(message.subject.split(".")[1])].put_nowait(message)
-            return
-        partition, pull = (int(part) for part in message.subject.split(".")[-2:])
-        if pull == self._pulls[partition]:  # else it ends a pull that we no longer wait for
-            self._arrived[partition].put_nowait(message)
+        # A status under another number ends a pull that we no longer wait for.
+        if status is None or int(message.subject.rpartition(".")[2]) == self._pulls[lane]:
+            self._arrived[lane].put_nowait(message)
 
-    async def _missing_consumers(self) -> list[int]:
-        """Find the partitions whose consumer is not there as described; in a cluster, touching all takes seconds."""
-        listed = await self._connection.call(f"CONSUMER.LIST.{TURNS_STREAM}", {})
+    async def _missing_consumers(self) -> list[dict[str, Any]]:
+        """Find the consumers that are not there as described; in a cluster, touching all takes seconds."""
+        listed = await self._connection.call(f"CONSUMER.LIST.{self._stream}", {})
         there = {consumer["name"]: consumer["config"] for consumer in listed["consumers"]}
-        wanted = [consumer_config(number, ack_wait=self._ack_wait) for number in range(PARTITIONS)]
-        return [
-            number
-            for number, config in enumerate(wanted)
-            if not config.items() <= there.get(config["name"], {}).items()
-        ]
+        wanted = {config["name"]: config for config in self._lanes}
+        return [config for name, config in wanted.items() if not config.items() <= there.get(name, {}).items()]
 
-    async def _create_consumer(self, partition: int) -> None:
-        config = consumer_config(partition, ack_wait=self._ack_wait)
-        request = {"stream_name": TURNS_STREAM, "config": config}
-        await self._connection.call(f"CONSUMER.DURABLE.CREATE.{TURNS_STREAM}.{config['name']}", request)
+    async def _create_consumer(self, config: dict[str, Any]) -> None:
+        request = {"stream_name": self._stream, "config": config}
+        await self._connection.call(f"CONSUMER.DURABLE.CREATE.{self._stream}.{config['name']}", request)
 
     async def _wake_after_reconnects(self) -> None:
         seen = self._connection.client.stats["reconnects"]
@@ -228,3 +227,18 @@ class PartitionPulls:
                 seen = reconnects
                 for queue in self._arrived:
                     queue.put_nowait(None)
+
+
+class PartitionPulls(Pulls):
+    """The pulls of a writer: a lane for each of the 64 partition consumers of the turns."""
+
+    def __init__(self, connection: JetStreamConnection, *, ack_wait_seconds: float = 30) -> None:
+        """
+        Prepare; nothing is asked yet.
+
+        :param connection: An opened connection.
+        :param ack_wait_seconds: How long NATS waits for a heartbeat before it gives a turn to somebody else.
+        """
+        ack_wait = timedelta(seconds=ack_wait_seconds)
+        lanes = [consumer_config(number, ack_wait=ack_wait) for number in range(PARTITIONS)]
+        super().__init__(connection, TURNS_STREAM, lanes)

@@ -23,6 +23,7 @@ from writer.attempts import AttemptLog
 from writer.consumer import Consumer
 from writer.dead_letters import DeadLetters
 from writer.delivery import RetryPolicy
+from writer.metrics import WORK
 from writer.plans import RunLedger
 from writer.streams import PartitionPulls
 from writer.turn_applier import TurnApplier
@@ -77,6 +78,7 @@ async def _consume(settings: FleetSettings, ready: Path) -> None:
         attempts=AttemptLog(plans),
         dead_letters=dead_letters,
         policy=RetryPolicy(),
+        metrics=WORK,
         concurrency=settings.concurrency,
         ack_wait_seconds=settings.ack_wait_seconds,
         grace_seconds=5,

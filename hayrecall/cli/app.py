@@ -5,7 +5,7 @@ import warnings
 
 import typer
 
-from hayrecall.cli import calibrate, check, deadletters, ingest, keys, memories, serve, up, writer
+from hayrecall.cli import calibrate, check, deadletters, ingest, ingest_worker, keys, memories, serve, up, writer
 from hayrecall.cli.sentences import Sentences
 
 # Libraries report their use to their makers unless told otherwise, and read this when they are imported.
@@ -23,6 +23,7 @@ app.command()(serve.serve)
 app.command()(writer.writer)
 app.command()(check.check)
 app.command()(ingest.ingest)
+app.command()(ingest_worker.ingest_worker)
 app.command()(calibrate.calibrate)
 app.add_typer(keys.app, name="keys")
 app.add_typer(deadletters.app, name="deadletters")

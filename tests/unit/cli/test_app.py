@@ -39,8 +39,8 @@ def test_libraries_are_told_to_report_to_nobody():
     assert result.stdout.endswith("None False\n")
 
 
-@pytest.mark.parametrize("command", ["serve", "writer"])
-def test_without_addresses_serve_and_writer_say_which_are_missing(command, tmp_path):
+@pytest.mark.parametrize("command", ["serve", "writer", "ingest-worker"])
+def test_without_addresses_servers_and_workers_say_which_are_missing(command, tmp_path):
     result = hayrecall(command, folder=tmp_path, HAYRECALL_NATS_URL="nats://127.0.0.1:1")
     assert result.returncode == 2
     sentence = f"`hayrecall {command}` needs HAYRECALL_QDRANT_URL; `hayrecall up` starts everything on this machine"
