@@ -83,10 +83,10 @@ class IngestWorld:
         return workers
 
     @asynccontextmanager
-    async def worker(self) -> AsyncIterator[str]:
+    async def worker(self, **changes: Any) -> AsyncIterator[str]:
         """Run a worker in this process; gives the address of its health and metrics."""
         ports_file = self.folder / "ports.json"
-        process = IngestWorkerProcess(self.settings(ingest_port=0), ports_file)
+        process = IngestWorkerProcess(self.settings(ingest_port=0, **changes), ports_file)
         running = asyncio.create_task(process.run())
 
         async def ready() -> bool:

@@ -9,10 +9,14 @@ import sys
 import httpx
 import pytest
 
+from components.body_store import BodyStore
 from components.document_access import in_tenant
 from contracts.errors import ConfigurationError
+from contracts.ingest_queue import INGEST_FILES_BUCKET, INGEST_STREAM, job_subject
+from contracts.queue import BODY_HEADER
 from contracts.settings import Settings
 from hayrecall.local.ingest_queue import submit
+from tests.scripted_model_server import Failure
 from tests.writer_world import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.acceptance]
@@ -127,6 +131,28 @@ async def test_a_document_that_ends_its_worker_is_given_up_with_a_reason_and_may
     world.model_server.default("embed", "ok")
     assert (await world.result("deadly.md", await world.submit("deadly.md", b"Deadly text."))).status == "stored"
     assert await world.jobs.dead() == 0
+
+
+async def test_what_is_no_job_is_given_up_at_once_and_an_outage_is_waited_for(world):
+    world.model_server.default("embed", Failure(401))
+    waiting = await world.submit("waits.md", b"Text that waits.")
+    lost = await world.submit("lost.md", b"Text that is lost.")
+    message = await world.connection.read_message(INGEST_STREAM, sequence=lost)
+    await BodyStore(world.connection, INGEST_FILES_BUCKET).delete(message.headers[BODY_HEADER])
+    garbage = await world.connection.publish(job_subject(world.tenant, "garbage.md"), b"garbage")
+    async with world.worker(writer_max_attempts=1):
+        result = await world.result("garbage.md", garbage["seq"])
+        assert (result.status, result.reason.partition(":")[0]) == ("dead", "invalid")
+        result = await world.result("lost.md", lost)
+        assert (result.status, result.reason.partition(" of")[0]) == ("dead", "invalid: missing or damaged body: 0")
+        assert await world.jobs.dead() == 2
+
+        async def tried_again() -> bool:
+            return len(world.model_server.calls("embed")) > 2 and await world.jobs.depth() == 1
+
+        await eventually(tried_again)
+        world.model_server.default("embed", "ok")
+        assert (await world.result("waits.md", waiting)).status == "stored"
 
 
 async def test_the_command_follows_its_jobs_and_reports_what_could_not_be_read(world):
