@@ -52,7 +52,7 @@ async def test_a_job_whose_worker_is_killed_is_done_by_another_once_and_whole(wo
 
 
 async def test_jobs_for_one_document_never_overlap_and_the_newest_content_wins(world):
-    world.model_server.latency["embed"] = 0.4
+    world.model_server.latency["embed"] = 0.8
     await world.workers(2)
     await world.submit("a.md", parts(40, "Old"))
 
