@@ -8,7 +8,7 @@ from haystack.dataclasses import ChatMessage, ChatRole
 
 from components.locale_prompt import LocalePrompt
 from components.prompt_parts import effective_limit
-from components.token_counter import PRIMING_TOKENS, TekkenTokenCounter
+from components.token_counter import MESSAGE_OVERHEAD_TOKENS, PRIMING_TOKENS, TekkenTokenCounter
 from contracts.errors import InputTooLargeError
 from contracts.turn import TurnContext
 
@@ -48,6 +48,7 @@ class HistoryLimiter:
         model_window_tokens: int | None = None,
         answer_reserve_tokens: int = 1024,
         prompt_dirs: Sequence[str] = (),
+        max_messages: int | None = None,
     ) -> None:
         """
         Configure the limiter.
@@ -57,12 +58,19 @@ class HistoryLimiter:
         :param answer_reserve_tokens: Tokens kept free for the answer.
         :param prompt_dirs: The pipeline's own prompts that carry the chat. The longest locale of the longest one is
             kept free, because each model input carries one of them.
+        :param max_messages: Most messages to keep, at least 1; None for no such limit. OpenAI's API refuses a request
+            with more than 2,048, and preparing thousands for a model takes a second or more.
         :raises ConfigurationError: If a prompt is missing or broken.
+        :raises ValueError: If `max_messages` is below 1.
         """
+        if max_messages is not None and max_messages < 1:
+            msg = f"max_messages is {max_messages}; at least the last user turn must stay"
+            raise ValueError(msg)
         self.max_input_tokens = max_input_tokens
         self.model_window_tokens = model_window_tokens
         self.answer_reserve_tokens = answer_reserve_tokens
         self.prompt_dirs = list(prompt_dirs)
+        self.max_messages = max_messages
         self._sources = [source for folder in prompt_dirs for source in LocalePrompt(folder).sources.values()]
         self._counter = TekkenTokenCounter()
         self._budget: int | None = None
@@ -77,6 +85,23 @@ class HistoryLimiter:
         if self._budget is None:
             await asyncio.to_thread(self.warm_up)
 
+    def candidates(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """
+        Drop what `run` drops in any case, without counting a token.
+
+        Every message costs a few tokens beside its text, so only so many of the newest can ever fit. Whoever hands a
+        chat of many thousand messages to a pipeline spares it the rest: Haystack copies its inputs, message by message,
+        while everybody else waits.
+
+        :param messages: The client's chat, oldest first.
+        :returns: Messages of which `run` keeps the same ones as of all.
+        """
+        self.warm_up()
+        system, turns, last = _taken_apart(messages)
+        most = (self._budget or 0) // MESSAGE_OVERHEAD_TOKENS
+        start = max(0, last - (most if self.max_messages is None else min(most, self.max_messages)))
+        return [*system, *turns[_user_from(turns, start, last) :]]
+
     @component.output_types(messages=list[ChatMessage])
     def run(self, messages: list[ChatMessage], turn: TurnContext | None = None) -> dict[str, list[ChatMessage]]:
         """
@@ -90,28 +115,24 @@ class HistoryLimiter:
         del turn
         self.warm_up()
         budget = self._budget or 0
-        kept = [message for message in messages if not _is_blank(message)]
-        lead = _count_while(kept, ChatRole.SYSTEM)
-        system, turns = kept[:lead], kept[lead:]
-        last = _last_user(turns)
+        system, turns, last = _taken_apart(messages)
         used = self._tokens(turns[last:], budget)
         if used > budget:
             raise self._too_large(budget)
-        fitting_system = []
+        room = (self.max_messages or len(messages)) - len(turns[last:])
+        fitting_system: list[ChatMessage] = []
         for message in system:
             tokens = self._counter.count_message(message, stop_after=budget)
-            if used + tokens <= budget:
+            if used + tokens <= budget and len(fitting_system) < room:
                 used += tokens
                 fitting_system.append(message)
         start = last
-        while start > 0:
+        while start > 0 and last - start < room - len(fitting_system):
             used += self._counter.count_message(turns[start - 1], stop_after=budget)
             if used > budget:
                 break
             start -= 1
-        while start < last and not turns[start].is_from(ChatRole.USER):
-            start += 1
-        return {"messages": [*fitting_system, *turns[start:]]}
+        return {"messages": [*fitting_system, *turns[_user_from(turns, start, last) :]]}
 
     def _tokens(self, messages: Sequence[ChatMessage], budget: int) -> int:
         return sum(self._counter.count_message(message, stop_after=budget) for message in messages)
@@ -134,6 +155,19 @@ class HistoryLimiter:
     def _too_large(budget: int) -> InputTooLargeError:
         msg = f"the last user turn has more than the {budget} tokens that are left for it"
         return InputTooLargeError(msg, reason=f"The last message has more than {budget} tokens.")
+
+
+def _taken_apart(messages: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[ChatMessage], int]:
+    """Give the leading system messages, the turns behind them, and where the last user turn is; blank ones are gone."""
+    kept = [message for message in messages if not _is_blank(message)]
+    lead = _count_while(kept, ChatRole.SYSTEM)
+    system, turns = kept[:lead], kept[lead:]
+    return system, turns, _last_user(turns)
+
+
+def _user_from(turns: Sequence[ChatMessage], start: int, last: int) -> int:
+    """Find the first user turn at or behind `start`: no suffix starts with an answer."""
+    return next((index for index in range(start, last) if turns[index].is_from(ChatRole.USER)), last)
 
 
 def _is_blank(message: ChatMessage) -> bool:

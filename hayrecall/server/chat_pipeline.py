@@ -1,5 +1,6 @@
 """Serves one pipeline of the manifest as an OpenAI model."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -78,7 +79,7 @@ class ChatPipelineWrapper(BasePipelineWrapper):  # type: ignore[misc]
         """Answer a chat request; what fails before the first text has its own HTTP status."""
         served = self._served
         request = current_request()
-        asked = ChatRequest.read(body, vision=served.entry.vision)
+        asked = await asyncio.to_thread(ChatRequest.read, body, vision=served.entry.vision)  # may take a second
         turn = await self._turn(request, asked, body)
         run = ChatRun(self._pipeline(request), turn, usage=asked.usage)
         watch = RunWatch(run, served.services.half_turns)

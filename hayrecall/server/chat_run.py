@@ -1,5 +1,6 @@
 """One run of a served pipeline: its text while it is written, and what it came to."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, cast
 
@@ -8,6 +9,7 @@ from haystack.core.errors import PipelineRuntimeError
 from haystack.dataclasses import ChatMessage, StreamingChunk
 
 from components.chat_transcript import last_user_text
+from components.history_limiter import HistoryLimiter
 from components.language import locale_of_turn
 from components.pipeline_file import LoadedPipeline
 from components.refusal_texts import refusal_text
@@ -62,6 +64,7 @@ class ChatRun:
         """
         if self._usage:
             generation_kwargs = {**generation_kwargs, "stream_options": {"include_usage": True}}
+        messages = await self._candidates(messages)
         self._handle = self.loaded.pipeline.stream(
             self._data(messages, generation_kwargs),
             streaming_components=self.loaded.streamed,
@@ -98,6 +101,15 @@ class ChatRun:
         """Stop the run at once, and with it the model calls that are open."""
         if self._handle is not None:
             self._handle._task.cancel()
+
+    async def _candidates(self, messages: list[ChatMessage]) -> list[ChatMessage]:
+        """Leave out what the pipeline's limiter drops in any case; one without a limiter takes them all."""
+        for target in self.loaded.inputs.get("messages", ()):
+            limiter = self.loaded.pipeline.get_component(target.split(".")[0])
+            if not isinstance(limiter, HistoryLimiter):
+                return messages
+            messages = await asyncio.to_thread(limiter.candidates, messages)
+        return messages
 
     def _data(self, messages: list[ChatMessage], generation_kwargs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         given = {"messages": messages, "turn": self.turn}

@@ -1,6 +1,7 @@
 """HistoryLimiter keeps the newest turns that fit, and refuses a last turn that does not."""
 
 import copy
+import random
 import time
 
 import pytest
@@ -142,3 +143,54 @@ def test_survives_a_yaml_round_trip():
 
     assert loaded.max_input_tokens == 500
     assert loaded.prompt_dirs == ["pipelines/rag/prompts/answer"]
+
+
+def test_what_is_dropped_without_counting_would_have_been_dropped_anyway():
+    chance = random.Random(7)
+    call = ToolCall(tool_name="search", arguments={}, id="1")
+    kinds = [
+        lambda: user("a"),
+        lambda: user("word " * chance.randint(1, 20)),
+        lambda: assistant("b"),
+        lambda: assistant(tool_calls=[call]),
+        lambda: ChatMessage.from_tool("c", origin=call),
+        lambda: system("Be brief."),
+        lambda: user(" \0"),
+    ]
+    fewer = 0
+    for _ in range(300):
+        chat = [system("Be kind."), user("")][: chance.randint(0, 2)]
+        chat += [chance.choice(kinds)() for _ in range(chance.randint(0, 60))]
+        chat += [user("And now?"), assistant("Well.")][: chance.randint(1, 2)]
+        limited = limiter(chance.randint(40, 500), max_messages=chance.choice([None, 1, 5, 30]))
+
+        candidates = limited.candidates(chat)
+
+        assert limited.run(candidates) == limited.run(chat)
+        fewer += len(candidates) < sum(message.text not in ("", " \0") for message in chat)
+    assert fewer > 50
+
+
+def test_a_chat_of_ten_thousands_of_messages_is_cut_before_anything_is_counted():
+    chat = [system("Be kind."), *[user("a"), assistant("b")] * 10_000, user("And now?")]
+
+    assert len(limiter(10_000).candidates(chat)) <= 10_000 // 8 + 2
+
+
+@pytest.mark.parametrize(
+    ("most", "kept"),
+    [
+        (6, ["Answ", "one", "two", "thre", "four", "And"]),
+        (5, ["Answ", "thre", "four", "And"]),
+        (4, ["Answ", "thre", "four", "And"]),
+        (2, ["Answ", "And"]),
+        (1, ["And"]),
+    ],
+)
+def test_at_most_so_many_messages_are_kept_where_a_backend_takes_no_more(most, kept):
+    assert texts(limiter(10_000, max_messages=most).run(CHAT)["messages"]) == kept
+
+
+def test_a_limit_without_room_for_the_last_turn_is_refused_at_start():
+    with pytest.raises(ValueError, match="max_messages is 0"):
+        limiter(100, max_messages=0)
