@@ -50,7 +50,8 @@ class ChatRequest:
         :param vision: Whether the answer model takes images; they are dropped otherwise.
         :raises ApiError: 400, if something in it cannot be honoured.
         """
-        if body.get("n") not in (None, 1):
+        answers = body.get("n")
+        if answers is not None and (isinstance(answers, bool) or answers != 1):
             raise ApiError(400, "unsupported_n", "`n`: there is one answer to a request.")
         stream = bool(body.get("stream"))
         options = body.get("stream_options") or {}

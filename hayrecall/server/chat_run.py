@@ -13,7 +13,7 @@ from components.history_limiter import HistoryLimiter
 from components.language import locale_of_turn
 from components.pipeline_file import LoadedPipeline
 from components.refusal_texts import refusal_text
-from contracts.errors import Outcome, RefusalError
+from contracts.errors import Outcome, RefusalError, UnreadableModelOutputError
 from contracts.turn import TurnContext
 from hayrecall.server.citations import cited
 from hayrecall.server.ending import Ending
@@ -60,7 +60,7 @@ class ChatRun:
 
         :param messages: The client's messages.
         :param generation_kwargs: Sampling settings for the components that write to the user.
-        :raises PipelineRuntimeError: If the run fails.
+        :raises PipelineRuntimeError: If the run fails, also because the model that answers gives no text.
         """
         if self._usage:
             generation_kwargs = {**generation_kwargs, "stream_options": {"include_usage": True}}
@@ -77,20 +77,21 @@ class ChatRun:
             async for chunk in self._handle:
                 self._note(chunk)
                 if text := shown.feed(chunk.content):
-                    spoken = True
+                    spoken = spoken or not text.isspace()
                     yield text
             if text := shown.finish():
-                spoken = True
+                spoken = spoken or not text.isspace()
                 yield text
             self._conclude(self._handle.result)
-            if not spoken and self.ending.outcome == "context_insufficient":
-                yield self._refusal(messages)
+            if not spoken:
+                yield self._instead(messages)
         except RefusalError as refusal:
             self.ending.outcome = refusal.outcome
             self.ending.reason, self.ending.question = refusal.reason, refusal.question
             yield self._refusal(messages)
         except PipelineRuntimeError as error:
-            if spoken or error.component_name != self._component("refusal_answer"):
+            wording = self._component("refusal_answer")
+            if spoken or wording is None or error.component_name != wording:
                 raise
             logger.warning("the answer model did not word a refusal: {reason}", reason=type(error.__cause__).__name__)
             self.ending.outcome = "context_insufficient"
@@ -121,6 +122,13 @@ class ChatRun:
                 asked = generation_kwargs if component == self._component("answer") else _free(generation_kwargs)
                 data.setdefault(component, {})["generation_kwargs"] = _merged(own, asked)
         return data
+
+    def _instead(self, messages: list[ChatMessage]) -> str:
+        """Give our own text for a refusal that the model left blank; a blank answer is a failure of the model."""
+        if self.ending.outcome == "context_insufficient":
+            return self._refusal(messages)
+        msg = "the answer model gave no text"
+        raise UnreadableModelOutputError(msg)
 
     def _refusal(self, messages: list[ChatMessage]) -> str:
         """Give the text of the outcome in the language of the user's last question."""

@@ -20,12 +20,17 @@ os.environ |= {
 
 from fastapi import APIRouter, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi_openai_compat import ChatRequest  # type: ignore[import-untyped]
 from hayhooks import create_app
 from hayhooks.server.pipelines.registry import registry
 from hayhooks.server.routers.openai import create_openai_router
 from starlette.routing import BaseRoute
 
 __all__ = ["create_hayhooks_app", "served_paths"]
+
+# Clients in typed languages send what they leave open as null; the library takes it everywhere but here.
+ChatRequest.model_fields["stream"].annotation = bool | None
+ChatRequest.model_rebuild(force=True)
 
 WANTED = frozenset({"/v1/chat/completions", "/v1/models"})
 

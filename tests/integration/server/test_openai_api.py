@@ -1,6 +1,7 @@
 """The chat endpoint as OpenAI's own client sees it."""
 
 import json
+import re
 
 import httpx
 import openai
@@ -103,6 +104,7 @@ def test_sampling_settings_reach_the_model_and_tools_do_not(sdk, model_server):
         ({"messages": []}, (400, "empty_message")),
         ({"messages": [{"role": "user", "content": "  "}]}, (400, "empty_message")),
         ({"n": 2}, (400, "unsupported_n")),
+        ({"n": True}, (400, "unsupported_n")),
         ({"temperature": 9}, (400, "invalid_request")),
         ({"messages": "hello"}, (400, "invalid_request")),
         ({"model": None}, (400, "invalid_request")),
@@ -120,6 +122,22 @@ def test_what_cannot_be_answered_is_refused_in_openais_shape(served, model_serve
     assert error["message"]
     assert error["type"] == "invalid_request_error"
     assert not model_server.log
+
+
+def test_what_a_client_leaves_open_may_be_null(served, model_server):
+    optional = (
+        "stream stream_options n temperature top_p max_tokens max_completion_tokens presence_penalty frequency_penalty "
+        "seed stop response_format user chat_id tools tool_choice parallel_tool_calls functions function_call "
+        "logit_bias logprobs top_logprobs metadata modalities audio prediction reasoning_effort service_tier store verbosity"
+    )
+    message = ASK[0] | {"name": None, "tool_calls": None, "refusal": None, "audio": None, "function_call": None}
+    nothing = dict.fromkeys(optional.split())
+    with served.client("ann") as client:
+        answer = client.post("/v1/chat/completions", json={"model": "echo", "messages": [message]} | nothing)
+
+    assert (answer.status_code, answer.json().get("object")) == (200, "chat.completion"), answer.text
+    (call,) = model_server.calls("answer")
+    assert None not in call.body.values()
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b'{"model":"echo","messages":' + b"[" * 100_000])
@@ -242,3 +260,25 @@ def test_fifty_clients_that_hang_up_leave_nothing_behind(served, model_server):
     wait_until(lambda: not model_server.open_calls(), seconds=5)
     wait_until(lambda: len(served.tasks()) <= len(before), seconds=5)
     assert len(model_server.calls("answer")) == 50
+
+
+@pytest.mark.parametrize("reply", ["", " \n", "<think>Hm.</think>", "<think>Hm. What"])
+def test_a_model_that_gives_no_text_has_failed(served, model_server, reply):
+    model_server.default("answer", reply)
+
+    with served.client() as client:
+        before = _failed_runs(client)
+        plain = client.post("/v1/chat/completions", json={"model": "echo", "messages": ASK})
+        streamed = client.post("/v1/chat/completions", json={"model": "echo", "messages": ASK, "stream": True})
+
+        assert (plain.status_code, plain.json()["error"]["code"]) == (502, "model_failed")
+        assert '"code":"model_failed"' in streamed.text.replace(" ", "")
+        assert "answered" not in streamed.text
+        wait_until(lambda: _failed_runs(client) == before + 2)
+
+
+def _failed_runs(client):
+    found = re.search(
+        r'^hayrecall_runs_total\{assistant="echo",outcome="failed"\} (\S+)', client.get("/metrics").text, re.M
+    )
+    return float(found[1]) if found else 0.0

@@ -11,7 +11,7 @@ import pytest
 
 from components.refusal_texts import refusal_text
 from tests.conftest import wait_until
-from tests.scripted_model_server import Stream
+from tests.scripted_model_server import Failure, Stream
 
 pytestmark = pytest.mark.integration
 SENTINEL = "zanzibarquokka"
@@ -183,3 +183,34 @@ def test_users_and_tenants_never_see_each_other(rag, model_server):
     assert all(canaries[caller] in text for caller, text in answers)
     reminded = [call for call in model_server.calls("answer") if call.text.count("canary") > 1]
     assert len(reminded) > 20, "turns on the queue were hardly ever offered: the test shows nothing"
+
+
+def test_a_condenser_that_fails_is_an_outage_also_where_no_refusal_is_worded(rag, model_server, user):
+    model_server.default("condenser", Failure(500))
+
+    answer = rag.client(user).post(
+        "/v1/chat/completions",
+        json={"model": "few-shot", "messages": [{"role": "user", "content": "My screen is black"}]},
+    )
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "model_unavailable")
+
+
+def test_of_a_turn_whose_answer_is_blank_the_question_is_remembered(rag, model_server, user):
+    model_server.default("condenser", "I work in Basel. When does the canteen open?")
+    model_server.default("answer", " ")
+
+    failed = rag.client(user).post(
+        "/v1/chat/completions", json={"model": "rag", "messages": [{"role": "user", "content": "I work in Basel."}]}
+    )
+
+    assert (failed.status_code, failed.json()["error"]["code"]) == (502, "model_failed")
+
+    def is_known():
+        """The next chat is told what was said."""
+        model_server.script("answer", "In Basel.")
+        ask(rag.client(user), "Where do I work?")
+        return "I work in Basel" in model_server.calls("answer")[-1].text
+
+    model_server.default("condenser", "Where do I work?")
+    wait_until(is_known, seconds=5, every=0.2)

@@ -199,7 +199,7 @@ def test_a_limit_is_told_in_digits():
     assert error.value.detail == "`max_tokens` must be a whole number from 1 to 2147483648."
 
 
-@pytest.mark.parametrize("n", [0, 2, "1"])
+@pytest.mark.parametrize("n", [0, 2, "1", True, False])
 def test_only_one_answer_can_be_asked_for(n):
     assert refused(n=n) == (400, "unsupported_n")
 
