@@ -29,6 +29,7 @@ from contracts.queue import (
 )
 
 _REPLAYED_HEADERS = (VERSION_HEADER, KIND_HEADER, BODY_HEADER, BODY_SIZE_HEADER, BODY_DIGEST_HEADER, "traceparent")
+_DIGITS = 19  # of numbers that every reader of JSON takes
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class DeadLetter:
         """
         Read a message of the dead-letter stream.
 
-        :param message: As stored; whatever is missing in it is said to be unknown.
+        :param message: As stored; whatever is missing in it, or makes no sense, is said to be unknown: an operator must
+            be able to see and discard what anybody may have put there.
         """
         headers = message.headers
         return cls(
@@ -58,10 +60,15 @@ class DeadLetter:
             owner=message.subject.partition(".")[2],
             reason=headers.get(DEAD_REASON_HEADER, "unknown"),
             error=headers.get(DEAD_ERROR_HEADER, ""),
-            attempts=int(headers.get(DEAD_ATTEMPTS_HEADER, 0)),
-            died_at=datetime.fromisoformat(headers[DEAD_AT_HEADER]) if DEAD_AT_HEADER in headers else message.stored_at,
-            size_bytes=int(headers.get(BODY_SIZE_HEADER, len(message.body))),
+            attempts=_number(headers.get(DEAD_ATTEMPTS_HEADER), 0),
+            died_at=_time(headers.get(DEAD_AT_HEADER), message.stored_at),
+            size_bytes=_number(headers.get(BODY_SIZE_HEADER), len(message.body)),
         )
+
+    @property
+    def body_name(self) -> str:
+        """The only name that a large body of this turn can have; `body_name` of contracts/queue.py makes it."""
+        return f"{self.owner}.{self.run_id}"
 
 
 class DeadLetterQueue:
@@ -114,13 +121,13 @@ class DeadLetterQueue:
         Give the text of a dead letter's message, JSON if it is a turn: it holds what a person said.
 
         :returns: The text; None if there is no such dead letter.
-        :raises PayloadError: If its large body is gone.
+        :raises PayloadError: If its large body is gone, or the body that it names is not its own.
         :raises QueueUnavailableError: If NATS did not answer.
         """
         message = await self._message(letter_id, tenant_id)
         if message is None:
             return None
-        return (await self._bodies.read(message.headers, message.body)).decode(errors="replace")
+        return (await self._read(message)).decode(errors="replace")
 
     async def replay(self, letter_id: int, *, tenant_id: str | None = None) -> bool:
         """
@@ -154,7 +161,7 @@ class DeadLetterQueue:
 
     async def discard(self, letter_id: int, *, tenant_id: str | None = None) -> bool:
         """
-        Drop a dead letter and its large body for good.
+        Drop a dead letter and its large body for good; a body that it names, but that is not its own, stays.
 
         :returns: False if there is no such dead letter.
         :raises QueueUnavailableError: If NATS did not confirm.
@@ -175,18 +182,35 @@ class DeadLetterQueue:
 
     async def _is_erased(self, message: StoredMessage) -> bool:
         try:
-            turn = read_turn(await self._bodies.read(message.headers, message.body))
+            turn = read_turn(await self._read(message))
         except PayloadError:  # replaying what nobody can read is pointless, but the operator's own wish
             return False
         if not isinstance(turn, ConversationTurn):
             return False
         return (await self._states.read(turn.tenant_id, turn.user_id)).forgets(turn.said_at)
 
+    async def _read(self, message: StoredMessage) -> bytes:
+        if message.headers.get(BODY_HEADER, own := DeadLetter.of(message).body_name) != own:
+            msg = "the dead letter stands for a body that is not its own"
+            raise PayloadError(msg)
+        return await self._bodies.read(message.headers, message.body)
+
     async def _remove(self, message: StoredMessage) -> None:
-        if name := message.headers.get(BODY_HEADER):
-            await self._bodies.delete(name)
+        if message.headers.get(BODY_HEADER) == (own := DeadLetter.of(message).body_name):
+            await self._bodies.delete(own)
         await self._connection.delete_message(DEAD_STREAM, message.sequence, scrub=True)
 
 
 def _tenant(tenant_id: str | None) -> str:
     return "*" if tenant_id is None else token(tenant_id)
+
+
+def _number(text: str | None, otherwise: int) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < _DIGITS else otherwise
+
+
+def _time(text: str | None, otherwise: datetime) -> datetime:
+    try:
+        return datetime.fromisoformat(text or "")
+    except ValueError:
+        return otherwise

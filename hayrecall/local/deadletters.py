@@ -24,14 +24,14 @@ _PAGE = 500
 
 
 class DeadLetterDesk:
-    """Lists, shows, replays and discards the dead letters of one tenant."""
+    """Lists, shows, replays and discards the dead letters of one tenant, or of all."""
 
-    def __init__(self, settings: Settings, *, tenant: str) -> None:
+    def __init__(self, settings: Settings, *, tenant: str | None) -> None:
         """
         Remember where to work.
 
         :param settings: Settings as they were loaded.
-        :param tenant: The tenant.
+        :param tenant: The tenant; None for all, and for what stands under no tenant's name.
         """
         self._settings = settings
         self._tenant = tenant
@@ -136,7 +136,8 @@ class DeadLetterDesk:
 
     def _missing(self, letter_ids: Sequence[int]) -> int:
         for letter_id in letter_ids:
-            typer.echo(f"There is no dead letter {letter_id} of tenant {self._tenant}.")
+            of = "" if self._tenant is None else f" of tenant {self._tenant}"
+            typer.echo(f"There is no dead letter {letter_id}{of}.")
         return 1
 
     def _run(self, work: Callable[[DeadLetterQueue], Coroutine[Any, Any, T]]) -> T:

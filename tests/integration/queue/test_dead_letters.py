@@ -1,6 +1,6 @@
 """An operator sees dead letters, and replays or discards them."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,11 +11,15 @@ from contracts.errors import ErasedError, PayloadError
 from contracts.payloads import ConversationTurn, read_turn
 from contracts.queue import (
     BODIES_BUCKET,
+    BODY_DIGEST_HEADER,
     BODY_HEADER,
+    BODY_SIZE_HEADER,
+    DEAD_AT_HEADER,
     DEAD_ATTEMPTS_HEADER,
     DEAD_ERROR_HEADER,
     DEAD_REASON_HEADER,
     DEAD_RUN_HEADER,
+    DEAD_STREAM,
     DEAD_SUBJECT_HEADER,
     TURNS_STREAM,
     body_name,
@@ -141,6 +145,40 @@ async def test_discarding_one_with_a_foreign_body_name_touches_no_body(letters, 
         assert await letters.discard(answer["seq"])
 
     assert "Frage?" in await letters.content(large)
+
+
+async def test_discarding_one_that_names_another_users_body_leaves_that_body(letters, stream):
+    theirs = turn("Ihres?", tenant_id="other")
+    large = await bury(stream, theirs, large=True)
+    kept = await stream.read_message(DEAD_STREAM, sequence=large)
+    own = {name: kept.headers[name] for name in (BODY_HEADER, BODY_DIGEST_HEADER, BODY_SIZE_HEADER)}
+    for run in ({}, {DEAD_RUN_HEADER: str(theirs.run_id)}):
+        forged = (await stream.publish(dead_subject("acme", "ann"), b"", own | run))["seq"]
+
+        with pytest.raises(PayloadError, match="not its own"):
+            await letters.content(forged)
+        assert await letters.discard(forged)
+
+    assert "Ihres?" in await letters.content(large)
+
+
+async def test_one_with_headers_that_make_no_sense_is_seen_and_discarded_like_any_other(letters, stream):
+    odd = {
+        DEAD_ATTEMPTS_HEADER: "many",
+        DEAD_AT_HEADER: "yesterday",
+        BODY_SIZE_HEADER: "٣" * 5000,
+        DEAD_RUN_HEADER: "../..",
+    }
+    sensible = await bury(stream, turn("Frage?"))
+    forged = (await stream.publish("dead.nobody.x", b"{}", odd))["seq"]
+
+    listed = await letters.list()
+
+    assert [letter.id for letter in listed] == [sensible, forged]
+    assert (listed[1].attempts, listed[1].size_bytes) == (0, 2)
+    assert datetime.now(UTC) - listed[1].died_at < timedelta(minutes=5)
+    assert (await letters.get(forged)).owner == "nobody.x"
+    assert await letters.discard(forged)
 
 
 async def test_an_id_that_no_dead_letter_can_have_is_an_unknown_one(letters):

@@ -127,8 +127,8 @@ def test_what_cannot_be_answered_is_refused_in_openais_shape(served, model_serve
 def test_what_a_client_leaves_open_may_be_null(served, model_server):
     optional = (
         "stream stream_options n temperature top_p max_tokens max_completion_tokens presence_penalty frequency_penalty "
-        "seed stop response_format user chat_id tools tool_choice parallel_tool_calls functions function_call "
-        "logit_bias logprobs top_logprobs metadata modalities audio prediction reasoning_effort service_tier store verbosity"
+        "seed stop response_format user chat_id tools tool_choice parallel_tool_calls functions function_call store "
+        "logit_bias logprobs top_logprobs metadata modalities audio prediction reasoning_effort service_tier verbosity"
     )
     message = ASK[0] | {"name": None, "tool_calls": None, "refusal": None, "audio": None, "function_call": None}
     nothing = dict.fromkeys(optional.split())

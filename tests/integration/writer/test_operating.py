@@ -6,6 +6,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
+import nats
 import pytest
 from typer.testing import CliRunner
 
@@ -124,3 +125,23 @@ async def test_dead_letters_are_listed_shown_replayed_and_discarded_from_the_com
         await world.wait_for_texts("clerk", ["factClerk"])
     (memory,) = await world.memories("clerk")
     assert memory.run_id == runs[0]
+
+
+async def test_a_dead_letter_under_no_tenants_name_is_listed_and_discarded_with_all_tenants(world, nats_url):
+    environment = {"HAYRECALL_NATS_URL": world.nats_url, "HAYRECALL_DATA_DIR": str(world.data_dir)}
+    client = await nats.connect(nats_url)
+    try:
+        forged = (await client.jetstream().publish("dead.made.up", b"no turn")).seq
+    finally:
+        await client.close()
+
+    async def command(*arguments):
+        result = await asyncio.to_thread(CliRunner().invoke, app, ["deadletters", *arguments], env=environment)
+        return result.exit_code, result.stdout
+
+    _, ours = await command("list", "--json")
+    _, everywhere = await command("list", "--json", "--all-tenants")
+
+    assert forged not in {letter["id"] for letter in json.loads(ours)}
+    assert forged in {letter["id"] for letter in json.loads(everywhere)}
+    assert await command("discard", str(forged), "--all-tenants") == (0, "1 discarded\n")
