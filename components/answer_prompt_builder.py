@@ -1,9 +1,10 @@
 """Build the answer model's input within its limit."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from haystack import Document, component
 from haystack.dataclasses import ChatMessage
+from pydantic import Field
 
 from components.chat_transcript import as_data
 from components.locale_prompt import LocalePrompt
@@ -50,7 +51,7 @@ class AnswerPromptBuilder:
         max_input_tokens: int,
         model_window_tokens: int | None = None,
         answer_reserve_tokens: int = 1024,
-        max_documents_tokens: int | None = None,
+        max_documents_tokens: Annotated[int, Field(ge=0)] | None = None,
         name: str = "",
         description: str = "",
     ) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from haystack import Document, component, default_to_dict
 from haystack.core.serialization import component_to_dict
 from haystack.dataclasses import ChatMessage
+from pydantic import Field
 
 from components.async_only import async_only
 from components.context_judge import ContextJudge, Verdict
@@ -83,7 +84,7 @@ class ContextGuard:
         prompt_dir: str,
         retriever: Retriever | None = None,
         enabled: bool = True,
-        max_hops: int = 1,
+        max_hops: Annotated[int, Field(ge=0, le=10)] = 1,
         timeout_seconds: float = 30.0,
         max_input_tokens: int = 128_000,
         model_window_tokens: int | None = None,
@@ -96,7 +97,7 @@ class ContextGuard:
         :param prompt_dir: Prompt; its variables stand in `ContextJudge`.
         :param retriever: Searches again; None for no hops.
         :param enabled: Whether to ask at all.
-        :param max_hops: Most further searches, at least 0.
+        :param max_hops: Most further searches, 0 to 10.
         :param timeout_seconds: Longest time for all verdicts and searches together, above 0.
         :param max_input_tokens: Configured ceiling on the tokens of one model input.
         :param model_window_tokens: Window of the task model; None if it is unknown.

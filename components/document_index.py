@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.dataclasses import SparseEmbedding
@@ -14,6 +14,7 @@ from haystack_integrations.components.retrievers.qdrant import QdrantEmbeddingRe
 from haystack_integrations.document_stores.qdrant import QdrantDocumentStore
 from haystack_integrations.document_stores.qdrant.converters import DENSE_VECTORS_NAME, SPARSE_VECTORS_NAME
 from haystack_integrations.document_stores.qdrant.document_store import QdrantStoreError
+from pydantic import Field
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
@@ -56,7 +57,7 @@ class DocumentIndex:
         url: str,
         *,
         api_key: Secret | None = None,
-        collection: str = "hayrecall_documents",
+        collection: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,200}$")] = "hayrecall_documents",
         dimension: int = 384,
         timeout_seconds: int = 5,
     ) -> None:
@@ -65,7 +66,7 @@ class DocumentIndex:
 
         :param url: Qdrant's REST address.
         :param api_key: Key for it, if it needs one.
-        :param collection: Name of the collection; made by the first use.
+        :param collection: Name of the collection, of letters, digits, `_` and `-`; made by the first use.
         :param dimension: Length of the dense vectors.
         :param timeout_seconds: Longest wait for one answer of Qdrant.
         """

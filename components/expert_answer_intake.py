@@ -1,11 +1,12 @@
 """Take in what an expert answers."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid5
 
 from haystack import component, logging
 from haystack.components.embedders import OpenAITextEmbedder
+from pydantic import Field
 
 from components.async_only import async_only
 from components.embedding_call import embed
@@ -75,7 +76,7 @@ class ExpertAnswerIntake:
         memory_store: MemoryStore,
         embedder: OpenAITextEmbedder,
         *,
-        max_follow_ups: int = 3,
+        max_follow_ups: Annotated[int, Field(ge=0, le=10)] = 3,
         max_answer_characters: int = 10_000,
         namespace: str = "",
     ) -> None:
@@ -87,7 +88,7 @@ class ExpertAnswerIntake:
         :param channel: Asks on.
         :param memory_store: Keeps answers for the organization.
         :param embedder: With the model's prefix for passages.
-        :param max_follow_ups: Most times to ask on; the reply after that counts as the answer. At least 0.
+        :param max_follow_ups: Most times to ask on; the reply after that counts as the answer. 0 to 10.
         :param max_answer_characters: Longest reply that is taken, at least 1.
         :param namespace: Part of the organization's memory that answers go to.
         :raises ValueError: If a setting is out of range.

@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Annotated
 
 from haystack import component, logging
 from haystack.dataclasses import ChatMessage, ChatRole
+from pydantic import Field
 
 from components.locale_prompt import LocalePrompt
 from components.prompt_parts import effective_limit
 from components.token_counter import MESSAGE_OVERHEAD_TOKENS, PRIMING_TOKENS, TekkenTokenCounter
-from contracts.errors import InputTooLargeError
+from contracts.errors import ConfigurationError, InputTooLargeError
 from contracts.turn import TurnContext
 
 logger = logging.getLogger(__name__)
@@ -46,26 +48,33 @@ class HistoryLimiter:
         *,
         max_input_tokens: int,
         model_window_tokens: int | None = None,
-        answer_reserve_tokens: int = 1024,
+        answer_reserve_tokens: Annotated[int, Field(ge=0)] = 1024,
         prompt_dirs: Sequence[str] = (),
-        max_messages: int | None = None,
+        max_messages: Annotated[int, Field(ge=1)] | None = None,
     ) -> None:
         """
         Configure the limiter.
 
         :param max_input_tokens: Configured ceiling on the tokens of one model input.
         :param model_window_tokens: Narrowest context window of the answer and task models; None if it is unknown.
-        :param answer_reserve_tokens: Tokens kept free for the answer.
+        :param answer_reserve_tokens: Tokens kept free for the answer; at most as many as a model input has.
         :param prompt_dirs: The pipeline's own prompts that carry the chat. The longest locale of the longest one is
             kept free, because each model input carries one of them.
         :param max_messages: Most messages to keep, at least 1; None for no such limit. OpenAI's API refuses a request
             with more than 2,048, and preparing thousands for a model takes a second or more.
-        :raises ConfigurationError: If a prompt is missing or broken.
+        :raises ConfigurationError: If a prompt is missing or broken, or the answer's part is larger than the whole.
         :raises ValueError: If `max_messages` is below 1.
         """
         if max_messages is not None and max_messages < 1:
             msg = f"max_messages is {max_messages}; at least the last user turn must stay"
             raise ValueError(msg)
+        limit = effective_limit(max_input_tokens, model_window_tokens)
+        if answer_reserve_tokens > limit > 0:
+            msg = (
+                f"answer_reserve_tokens is {answer_reserve_tokens}, and a model input has at most {limit} tokens; "
+                f"choose 0 to {limit}, or raise HAYRECALL_MAX_INPUT_TOKENS or HAYRECALL_MODEL_WINDOW_TOKENS"
+            )
+            raise ConfigurationError(msg)
         self.max_input_tokens = max_input_tokens
         self.model_window_tokens = model_window_tokens
         self.answer_reserve_tokens = answer_reserve_tokens

@@ -1,9 +1,11 @@
 """Put what is remembered into a chat."""
 
 import re
+from typing import Annotated
 
 from haystack import Document, component
 from haystack.dataclasses import ChatMessage
+from pydantic import Field
 
 from components.chat_transcript import as_data
 from components.locale_prompt import LocalePrompt
@@ -51,7 +53,7 @@ class MemoryGrafter:
         prompt_dir: str,
         max_input_tokens: int,
         model_window_tokens: int | None = None,
-        max_block_tokens: int = 1000,
+        max_block_tokens: Annotated[int, Field(ge=0, le=100_000)] = 1000,
     ) -> None:
         """
         Configure the grafter.
@@ -60,7 +62,7 @@ class MemoryGrafter:
             `recent` (lists of texts).
         :param max_input_tokens: Configured ceiling on the tokens of one model input.
         :param model_window_tokens: Narrowest context window of the models; None if it is unknown.
-        :param max_block_tokens: Most tokens of one block; the least similar memories are left out.
+        :param max_block_tokens: Most tokens of one block, up to 100,000; the least similar memories are left out.
         :raises ConfigurationError: If the prompt is missing or broken.
         """
         self.prompt_dir = prompt_dir

@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Annotated, Any, Self
 from uuid import UUID
 
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.utils import Secret, deserialize_secrets_inplace
+from pydantic import Field
 
 from components.memory_cursor import MemoryCursor
 from components.memory_record import MemoryRecord
@@ -46,7 +47,7 @@ class MemoryStore:
         url: str,
         *,
         api_key: Secret | None = None,
-        collection: str = "hayrecall_memories",
+        collection: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,200}$")] = "hayrecall_memories",
         dimension: int = 384,
         timeout_seconds: float = 10,
     ) -> None:
@@ -55,7 +56,7 @@ class MemoryStore:
 
         :param url: Qdrant's REST address; a server needs version 1.17 or newer.
         :param api_key: Its key, if it needs one.
-        :param collection: Name of the collection.
+        :param collection: Name of the collection, of letters, digits, `_` and `-`.
         :param dimension: Length of the vectors.
         :param timeout_seconds: Longest wait for an answer; rounded up to whole seconds.
         """

@@ -102,10 +102,10 @@ def _component(file: YamlFile, content: Any, place: Place) -> Any:
     try:
         return component_from_dict(cls, {"init_parameters": {}, **content}, str(place[-1]))
     except ConfigurationError as error:
-        raise file.error(str(error), *place) from error
+        raise file.error_within(str(error), *place) from error
     except (DeserializationError, PipelineError, ValueError, TypeError) as error:
         msg = f"`{place[-1]}`: {_root(error)}"
-        raise file.error(msg, *place) from error
+        raise file.error_within(msg, *place) from error
 
 
 def _root(error: BaseException) -> str:
@@ -125,7 +125,7 @@ def _check(file: YamlFile, content: dict[str, Any], place: Place) -> type[object
     parameters = content.get("init_parameters") or {}
     # Of the method: the signature of a component's class is that of its metaclass, `(*args, **kwargs)`.
     signature = dict(list(inspect.signature(cls.__init__).parameters.items())[1:])
-    hints = get_type_hints(cls.__init__)
+    hints = get_type_hints(cls.__init__, include_extras=True)  # with the range that a setting may have
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.values()):
         for name in parameters:
             if name not in signature:

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import Annotated, Any, Self
 from uuid import UUID, uuid4
 
 from haystack.core.serialization import default_from_dict, default_to_dict
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from components.bucket import Bucket
 from components.turn_queue import TurnQueue
@@ -42,12 +42,13 @@ class QuestionDesk:
     ```
     """
 
-    def __init__(self, turn_queue: TurnQueue, *, deadline_hours: float = 72) -> None:
+    def __init__(self, turn_queue: TurnQueue, *, deadline_hours: Annotated[float, Field(gt=0, le=8760)] = 72) -> None:
         """
         Configure; nothing is opened here.
 
         :param turn_queue: Its connection to NATS is used.
-        :param deadline_hours: How long the user's consent, and then the experts' answer, is waited for; above 0.
+        :param deadline_hours: How long the user's consent, and then the experts' answer, is waited for; above 0,
+            a year (8,760) at most.
         :raises ValueError: If `deadline_hours` is not above 0.
         """
         if deadline_hours <= 0:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
@@ -78,7 +78,15 @@ class PipelineEntry:
         prompts = {name for name in used if name.startswith("prompts.")}
         folders = {name: str(self._prompt_folder(name.removeprefix("prompts."))) for name in prompts}
         stages = list(file.data.get("components") or ())
-        return file.substituted({**self.values, **folders, "assistant.stages": stages})
+        return file.substituted({**self.values, **folders, "assistant.stages": stages}, self._places())
+
+    def _places(self) -> dict[str, str]:
+        """Tell where each variable has its value."""
+        names = [name.removeprefix("vars.") for name in self.values if name.startswith("vars.")]
+        places = {
+            name: ("pipelines", self.id, "vars", name) if name in self.own["vars"] else ("vars", name) for name in names
+        }
+        return {f"vars.{name}": f"{self.source.path}:{self.source.line(*place)}" for name, place in places.items()}
 
     def _prompt_folder(self, name: str) -> Path:
         return self.prompts.get(name, self.file.parent / "prompts" / name)
@@ -140,7 +148,8 @@ class Manifest:
         found = [entry for entry in self.entries.values() if entry.run_by == who]
         if len(found) != 1:
             msg = f"the manifest needs exactly one pipeline with `run_by: {who}`, and has {len(found)}"
-            raise ConfigurationError(msg)
+            place = ("pipelines", found[1].id, "run_by") if found else ("pipelines",)
+            raise next(iter(self.entries.values())).source.error(msg, *place)
         return found[0]
 
 
@@ -148,8 +157,9 @@ def _plain(settings: Settings) -> dict[str, Any]:
     """Give the settings that a YAML may refer to: all but secrets, which go through the environment."""
     return {
         name: str(value) if isinstance(value, Path) else value
-        for name in type(settings).model_fields
-        if not isinstance(value := getattr(settings, name), SecretStr)
+        for name, field in type(settings).model_fields.items()
+        if SecretStr not in (field.annotation, *get_args(field.annotation))  # also one that is not set
+        for value in [getattr(settings, name)]
     }
 
 

@@ -27,7 +27,7 @@ class Settings(BaseSettings):
     embedding_base_url: str | None = Field(None, description="OpenAI-compatible embedding endpoint, with /v1")
     embedding_api_key: SecretStr | None = Field(None, description="Key for it, if it needs one")
     embedding_model: str = Field("multilingual-e5-small", description="Embedding model")
-    embedding_dimension: int = Field(384, gt=0, description="Length of its vectors")
+    embedding_dimension: int = Field(384, gt=0, le=65_536, description="Length of its vectors")
     embedding_window_tokens: int = Field(8192, gt=0, description="Longest text that it takes, in tokens")
     qdrant_url: str | None = Field(None, description="Qdrant's REST address")
     qdrant_api_key: SecretStr | None = Field(None, description="Key for it, if it needs one")

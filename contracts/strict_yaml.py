@@ -28,6 +28,7 @@ class YamlFile:
         self.path = path
         self._lines: dict[Place, int] = {}
         self._origins: dict[Place, str] = {}  # what a value came from, where it was nothing but a reference
+        self._places: Mapping[str, str] = {}  # file and line of what references stand for
         try:
             text = path.read_text(encoding="utf-8")
             loader = yaml.SafeLoader(text)
@@ -65,9 +66,18 @@ class YamlFile:
         return self._lines.get(place, 1)
 
     def error(self, message: str, *place: str | int) -> ConfigurationError:
-        """Make an error that names file and line of a value."""
-        origin = f" (from `${{{self._origins[place]}}}`)" if place in self._origins else ""
-        return ConfigurationError(f"{self.path}:{self.line(*place)}: {message}{origin}")
+        """Make an error that names file and line of a value, and those of the variable that it came from."""
+        return self._error(message, place, [self._origins[place]] if place in self._origins else [])
+
+    def error_within(self, message: str, *place: str | int) -> ConfigurationError:
+        """Make an error about values that do not fit each other: names the variables of all that stand below a place."""
+        below = {name for inner, name in self._origins.items() if inner[: len(place)] == place}
+        return self._error(message, place, sorted(below & self._places.keys()))
+
+    def _error(self, message: str, place: Place, names: list[str]) -> ConfigurationError:
+        told = [f"`${{{name}}}`" + (f", {self._places[name]}" if name in self._places else "") for name in names]
+        origins = f" (from {' and '.join(told)})" if told else ""
+        return ConfigurationError(f"{self.path}:{self.line(*place)}: {message}{origins}")
 
     def _build(self, loader: yaml.SafeLoader, node: yaml.Node, place: Place) -> Any:
         self._lines.setdefault(place, node.start_mark.line + 1)
@@ -107,18 +117,19 @@ class YamlFile:
         taken: dict[Any, Any] = self._build(loader, node, place)
         return taken
 
-    def substituted(self, values: Mapping[str, Any]) -> "YamlFile":
+    def substituted(self, values: Mapping[str, Any], places: Mapping[str, str] | None = None) -> "YamlFile":
         """
         Replace every `${name}` in the file's values.
 
         A value that is nothing but one reference takes the referenced value as it is, with its type.
 
         :param values: What each name stands for.
+        :param places: File and line where a name's value is written, for messages.
         :returns: A copy with the same lines.
         :raises ConfigurationError: If a name is unknown; the message lists the nearest ones.
         """
         copy = object.__new__(YamlFile)
-        copy.path, copy._lines, copy._origins = self.path, self._lines, {}
+        copy.path, copy._lines, copy._origins, copy._places = self.path, self._lines, {}, places or {}
         copy.data = copy._replace(self.data, values, ())
         return copy
 

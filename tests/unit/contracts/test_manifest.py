@@ -4,6 +4,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from pydantic import SecretStr
 
 from components.pipeline_file import load_pipeline
 from contracts.errors import ConfigurationError
@@ -228,5 +229,37 @@ def test_repeated_settings_are_written_once_and_taken_over(tmp_path):
 def test_a_wrong_value_of_a_variable_is_refused_with_the_variables_name(tmp_path):
     settings = write(tmp_path, MANIFEST.replace("top_k: 3", "top_k: three"))
 
-    with pytest.raises(ConfigurationError, match=r"pipeline\.yml:10: .* \(from `\$\{vars\.top_k\}`\)$"):
+    with pytest.raises(
+        ConfigurationError, match=r"pipeline\.yml:10: .* \(from `\$\{vars\.top_k\}`, .*/pipelines\.yaml:2\)$"
+    ):
         load(settings)
+
+
+def test_a_value_that_only_the_component_refuses_names_the_variables_of_that_component(tmp_path):
+    settings = write(tmp_path, MANIFEST + "    vars: {top_k: -1}\n")
+
+    with pytest.raises(
+        ConfigurationError, match=r"pipeline\.yml:7: .* \(from `\$\{vars\.top_k\}`, .*/pipelines\.yaml:7\)$"
+    ):
+        load(settings)
+
+
+def test_secrets_are_neither_given_nor_named_whether_they_are_set_or_not(tmp_path):
+    settings = write(tmp_path, pipeline=PIPELINE.replace("vars.top_k", "settings.llm_api_key"))
+    settings = settings.model_copy(update={"qdrant_api_key": SecretStr("hush")})
+
+    with pytest.raises(ConfigurationError, match=r"`\$\{settings\.llm_api_key\}` is not known") as caught:
+        load(settings)
+    named = str(caught.value).partition("there are:")[2]
+    assert "settings.nats_url" in named
+    assert not [word for word in ("secret", "api_key,", "webhook_url", "hush") if word in named]
+
+
+@pytest.mark.parametrize(("writers", "line"), [(0, 3), (2, 12)])
+def test_a_manifest_without_its_one_writer_is_refused_with_its_line(tmp_path, writers, line):
+    entry = "  w{}:\n    file: chat/pipeline.yml\n    run_by: writer\n"
+    manifest = Manifest.load(write(tmp_path, MANIFEST + "".join(entry.format(n) for n in range(writers))))
+    wanted = rf"pipelines\.yaml:{line}: the manifest needs exactly one pipeline with `run_by: writer`, and"
+
+    with pytest.raises(ConfigurationError, match=wanted + f" has {writers}"):
+        manifest.run_by("writer")
