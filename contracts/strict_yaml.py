@@ -70,7 +70,7 @@ class YamlFile:
         return self._error(message, place, [self._origins[place]] if place in self._origins else [])
 
     def error_within(self, message: str, *place: str | int) -> ConfigurationError:
-        """Make an error about values that do not fit each other: names the variables of all that stand below a place."""
+        """Make an error about values that do not fit each other: names the variables of all below a place."""
         below = {name for inner, name in self._origins.items() if inner[: len(place)] == place}
         return self._error(message, place, sorted(below & self._places.keys()))
 

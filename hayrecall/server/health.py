@@ -91,11 +91,13 @@ def health_router() -> APIRouter:
     """Build the routes that monitoring uses; none of them needs a key."""
     router = APIRouter(tags=["operation"])
 
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")
     async def alive() -> dict[str, str]:
         """Tell that the process answers."""
         return {"status": "ok"}
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", responses={503: {"description": "At least one part is down; `parts` tells which."}})
     async def ready(request: Request) -> JSONResponse:
         """Tell whether every part answers."""

@@ -1,5 +1,6 @@
 """What people see and undo of what is remembered: their own memories, and an organization's for its admins."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal
 
@@ -14,6 +15,7 @@ from hayrecall.server.memory_bodies import MemorySettings, MemoryText, SearchQue
 from hayrecall.server.memory_embedding import embedded_memory, embedded_query
 
 _MOST = 1000  # memories a page
+_ENTITY_TAG = re.compile(r'(?P<weak>W/)?"(?P<tag>[^"]*)"')
 ScopeOf = Callable[[Request], Scope]
 
 
@@ -93,11 +95,12 @@ def memory_router(prefix: str, scope_of: Callable[..., Scope]) -> APIRouter:
     @router.patch("/{memory_id}", openapi_extra=schema_of(MemoryText))
     async def edit(request: Request, scope: Owner, memory_id: str) -> JSONResponse:
         """Correct a memory; the text before stays in its history."""
-        await _owned(request, scope, memory_id)
+        old = await _owned(request, scope, memory_id)
         text = (await read_body(request, MemoryText)).text
+        etag = _check_version(request, old)
         vector = await embedded_memory(services_of(request), text)
         try:
-            record = await _store(request).edit(scope, memory_id, text, vector, etag=_wanted_etag(request))
+            record = await _store(request).edit(scope, memory_id, text, vector, etag=etag)
         except StaleMemoryError:
             raise _stale() from None
         if record is None:
@@ -108,8 +111,7 @@ def memory_router(prefix: str, scope_of: Callable[..., Scope]) -> APIRouter:
     async def delete(request: Request, scope: Owner, memory_id: str) -> Response:
         """Delete a memory with its history."""
         record = await _owned(request, scope, memory_id)
-        if _wanted_etag(request) not in (None, record.etag):
-            raise _stale()
+        _check_version(request, record)
         await _store(request).delete(scope, [memory_id])
         return Response(status_code=204)
 
@@ -181,10 +183,18 @@ def _tagged(record: MemoryRecord) -> dict[str, str]:
     return {"ETag": f'"{record.etag}"'}
 
 
-def _wanted_etag(request: Request) -> str | None:
-    """Give the version that a client insists on; None if any will do."""
-    header = request.headers.get("if-match", "").strip()
-    return None if header in ("", "*") else header.removeprefix("W/").strip('"')
+def _check_version(request: Request, record: MemoryRecord) -> str | None:
+    """
+    Give the version that a client insists on, as RFC 9110 reads `If-Match`; None if any will do.
+
+    :raises ApiError: 412, if the memory has another one. A weak tag never counts as the same version.
+    """
+    header = ", ".join(request.headers.getlist("if-match")).strip()
+    if header in ("", "*"):
+        return None
+    if record.etag not in (found["tag"] for found in _ENTITY_TAG.finditer(header) if not found["weak"]):
+        raise _stale()
+    return record.etag
 
 
 def _unknown() -> ApiError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from fastapi import APIRouter, Form
+from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse
 from haystack import logging
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -21,7 +21,9 @@ from components.pipeline_file import LoadedPipeline
 from contracts.errors import TransientError
 from contracts.expert_questions import ExpertQuestion
 from contracts.turn import Locale
+from hayrecall.server.client_hints import client_locale
 from hayrecall.server.errors import ApiError
+from hayrecall.server.page_route import BAD_FORM, page_route
 from hayrecall.server.request_context import current_request
 from hayrecall.server.services import Services
 from hayrecall.server.text import cleaned
@@ -137,17 +139,22 @@ def question_router(desk: ExpertDesk) -> APIRouter:
     def page(status_code: int, locale: Locale, notice: str, **values: Any) -> HTMLResponse:
         nonce = secrets.token_urlsafe(16)
         shown = {"question": None, "open": False, "expert": "", "draft": ""} | values
-        longest = desk.intake.max_answer_characters
         html = template.render(
             locale=locale,
             texts=texts[locale],
             notice=texts[locale].get(notice, ""),
             nonce=nonce,
-            longest=longest,
+            longest=desk.intake.max_answer_characters,
             **shown,
         )
         policy = f"default-src 'none'; style-src 'nonce-{nonce}'; form-action 'self'; frame-ancestors 'none'"
         return HTMLResponse(html, status_code, {"Content-Security-Policy": policy})
+
+    def failure(request: Request, status_code: int) -> HTMLResponse:
+        notice = "bad_form" if status_code == BAD_FORM else "unavailable"
+        return page(status_code, client_locale(request.headers) or desk.services.settings.default_locale, notice)
+
+    pages = APIRouter(tags=["experts"], route_class=page_route(failure))
 
     async def opened(token: str) -> tuple[ExpertQuestion | None, dict[str, Any] | None]:
         claims = desk.services.links.read(LINK_PURPOSE, token)
@@ -158,7 +165,7 @@ def question_router(desk: ExpertDesk) -> APIRouter:
         values = {"question": question, "open": is_open, "expert": expert, "draft": draft}
         return page(status_code, question.locale, notice, **values)
 
-    @router.get("/questions/answer", response_class=HTMLResponse)
+    @pages.get("/questions/answer", response_class=HTMLResponse)
     async def ask_for_answer(token: str = "") -> HTMLResponse:
         """Show an expert the question of a signed link, with a form to answer it."""
         question, claims = await opened(token)
@@ -170,7 +177,7 @@ def question_router(desk: ExpertDesk) -> APIRouter:
         status = question.status(datetime.now(UTC))
         return standing(question, "" if status == "open" else status, claims["expert"], 200)
 
-    @router.post("/questions/answer", response_class=HTMLResponse)
+    @pages.post("/questions/answer", response_class=HTMLResponse)
     async def take_answer(token: str = "", text: str = Form("")) -> HTMLResponse:
         """Take in the answer that an expert wrote on the page of a signed link."""
         question, claims = await opened(token)
@@ -184,6 +191,7 @@ def question_router(desk: ExpertDesk) -> APIRouter:
             return standing(await _now(desk, question), refusal.status, expert, code, draft=text)
         return standing(await _now(desk, question), taken["status"], expert, 200)
 
+    router.include_router(pages)
     return router
 
 

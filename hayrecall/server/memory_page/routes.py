@@ -1,15 +1,12 @@
 """The routes of the memory page: plain forms and links, each answered with a page or a redirect to one."""
 
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Request, Response
 from fastapi.responses import JSONResponse, RedirectResponse
-from fastapi.routing import APIRoute
-from haystack import logging
 
 from components.memory_store import MemoryRecord, MemoryStore
-from contracts.errors import HayrecallError, StaleMemoryError
+from contracts.errors import StaleMemoryError
 from contracts.turn import LOCALES, Locale
 from hayrecall.server.caller import caller, services_of
 from hayrecall.server.client_hints import client_locale
@@ -18,33 +15,20 @@ from hayrecall.server.memory_embedding import embedded_memory, embedded_query
 from hayrecall.server.memory_page.rendering import page, texts
 from hayrecall.server.memory_page.session import LINK_PURPOSE, LINK_SECONDS, PageSession
 from hayrecall.server.memory_routes import every, history_of
+from hayrecall.server.page_route import BAD_FORM, page_route
 from hayrecall.server.services import Services
 from hayrecall.server.text import cleaned
 
-logger = logging.getLogger(__name__)
-
 _PAGE = 50  # memories
 _FOUND = 20  # memories
-_NOTICES = {401: "no_session", 403: "foreign_form", 404: "unknown", 422: "too_long"}
-
-
-class _PageRoute(APIRoute):
-    """Answers failures with a page too."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except ApiError as error:
-                notice = _NOTICES.get(error.status_code, "unavailable")
-                return page("notice", _locale(request), status_code=error.status_code, notice=notice)
-            except HayrecallError as error:
-                logger.warning("the memory page failed: {reason}", reason=f"{type(error).__name__}: {error}")
-                return page("notice", _locale(request), status_code=503, notice="unavailable")
-
-        return handled
+_NOTICES = {
+    BAD_FORM: "bad_form",
+    401: "no_session",
+    403: "foreign_form",
+    404: "unknown",
+    413: "too_long",
+    422: "too_long",
+}
 
 
 def link_router() -> APIRouter:
@@ -63,6 +47,11 @@ def link_router() -> APIRouter:
     return router
 
 
+def _failure(request: Request, status_code: int) -> Response:
+    notice = _NOTICES.get(status_code, "unavailable")
+    return page("notice", _locale(request), status_code=status_code, notice=notice)
+
+
 def _session(request: Request) -> PageSession:
     session = PageSession.of(services_of(request).links, request)
     if session is None:
@@ -76,7 +65,7 @@ FormKey = Annotated[str, Form()]
 
 def page_router() -> APIRouter:
     """Build the page's routes."""
-    router = APIRouter(prefix="/memories", route_class=_PageRoute, include_in_schema=False)
+    router = APIRouter(prefix="/memories", route_class=page_route(_failure), include_in_schema=False)
 
     @router.get("")
     async def show_all(request: Request, token: str = "", q: str = "", cursor: str = "", notice: str = "") -> Response:

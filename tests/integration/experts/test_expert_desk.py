@@ -209,6 +209,14 @@ def test_a_forged_an_expired_and_a_foreign_link_open_nothing(desk, asker, channe
     assert asker.get(f"/v1/questions/{question_id}").json()["status"] == "open"
 
 
+def test_a_form_that_cannot_be_read_is_answered_with_a_page_in_the_experts_language(desk):
+    with httpx.Client(base_url=desk.url, headers={"Accept-Language": "it-CH"}) as browser:
+        answer = browser.post("/questions/answer", params={"token": "x"}, files={"text": ("a.txt", b"a file")})
+
+    assert (answer.status_code, answer.headers["Content-Type"]) == (400, "text/html; charset=utf-8")
+    assert "Non è stato possibile leggere il modulo." in answer.text
+
+
 def test_a_no_ends_it_and_anything_else_is_an_ordinary_turn(desk, asker, model_server, channel):
     say(asker, "May we move it?")
     model_server.script("expert", {"decision": "other"})

@@ -68,6 +68,14 @@ def test_what_hayhooks_could_do_more_is_gone(served, path):
         assert [client.get(path).status_code, client.post(path, json={}).status_code] == [404, 404]
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_probes_that_ask_for_the_head_alone_get_it(served, path):
+    answer = httpx.head(served.url + path)
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["Content-Type"] == "application/json"
+
+
 def test_every_route_but_those_of_monitoring_needs_a_key(served):
     document = served.client().get("/openapi.json").json()
     for path, methods in document["paths"].items():

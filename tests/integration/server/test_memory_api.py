@@ -112,6 +112,25 @@ def test_of_two_edits_at_a_time_the_second_is_told(ann, remember):
     assert client.get(path).status_code == 404
 
 
+def test_if_match_is_read_as_http_says(ann, remember):
+    client, scope = ann
+    (memory,) = remember(scope, record("has two cats"))
+    path = f"/v1/memories/{memory}"
+
+    def edit(*tags):
+        headers = [("If-Match", tag.format(client.get(path).headers["ETag"])) for tag in tags]
+        return client.patch(path, json={"text": f"has {len(tags)} dogs"}, headers=headers).status_code
+
+    assert edit('"old", {}, "older"') == 200
+    assert edit('"old"', "{}") == 200
+    assert edit("*") == 200
+    assert edit('"old", "older"') == 412
+    assert edit("W/{}") == 412
+    assert edit("old") == 412
+    assert client.delete(path, headers={"If-Match": 'W/"a", "b"'}).status_code == 412
+    assert client.delete(path, headers={"If-Match": f'"b",{client.get(path).headers["ETag"]}'}).status_code == 204
+
+
 @pytest.mark.parametrize("memory", ["3f5183df-4ca0-4627-846c-6fb60e9e3e8d", "not-an-id", "*", "%00", "a b", "😀"])
 def test_an_unknown_memory_is_not_found_before_anything_else_is_looked_at(ann, model_server, memory):
     path = f"/v1/memories/{memory}"

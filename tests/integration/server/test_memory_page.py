@@ -189,3 +189,23 @@ def test_every_language_has_the_same_texts():
     assert {locale: words.keys() for locale, words in texts().items()} == dict.fromkeys(
         ("en", "de", "fr", "it"), texts()["en"].keys()
     )
+
+
+@pytest.mark.parametrize("locale", ["de", "fr", "it", "en"])
+@pytest.mark.parametrize("form", ["file", "multipart", "many"])
+def test_a_form_that_cannot_be_read_is_answered_with_a_page(served, form, locale):
+    link = served.client("bea").get("/v1/memories/link", params={"locale": locale}).json()["url"]
+    with httpx.Client(base_url=served.url, follow_redirects=True) as browser:
+        browser.get(link)
+        answer = browser.post("/memories/learning", **BAD_FORMS[form])
+
+    assert answer.status_code == 400
+    assert answer.headers["Content-Type"].startswith("text/html")
+    assert texts()[locale]["bad_form"] in unescape(answer.text)
+
+
+BAD_FORMS = {
+    "file": {"files": {"form_key": ("a.txt", b"a file")}},
+    "multipart": {"content": b"--x\r\nnonsense", "headers": {"Content-Type": "multipart/form-data"}},
+    "many": {"files": {f"f{number}": b"a" for number in range(1001)}},
+}
