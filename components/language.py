@@ -16,7 +16,7 @@ _SHORT_WORDS = 8  # up to here letter statistics err, and everyday words tell mo
 _CERTAIN = 0.6  # lingua's confidence below which a few words tell nothing
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_CODE = re.compile(r"[{}<>=;]|\w\(|https?://|\b\w+@\w+")
+_CODE = re.compile(r"[{}<>=]|;\s*$|\w\(|https?://|\b\w+@\w+")
 _WORD = re.compile(r"[^\W\d_]+")
 
 # Everyday words of short questions. A word of two languages gives each of them half a vote.

@@ -75,9 +75,20 @@ class Settings(BaseSettings):
     def _some_default_to_others(self) -> Self:
         object.__setattr__(self, "task_model", self.task_model or self.answer_model)
         object.__setattr__(self, "memory_model", self.memory_model or self.answer_model)
-        object.__setattr__(self, "public_url", self.public_url or f"http://{self.host}:{self.port}")
+        object.__setattr__(self, "public_url", self.public_url or f"http://{_url_host(self.host)}:{self.port}")
         object.__setattr__(self, "api_keys_file", self.api_keys_file or self.data_dir / "api_keys.json")
         return self
+
+    def listening_on(self, port: int) -> Self:
+        """
+        Give the settings of a server that has taken a port, which may be another than 0: links lead there.
+
+        :param port: The port; a `public_url` that is set stays.
+        """
+        bound = self.model_copy(update={"port": port})
+        if "public_url" not in self.model_fields_set:
+            object.__setattr__(bound, "public_url", f"http://{_url_host(self.host)}:{port}")
+        return bound
 
     @classmethod
     def load(cls) -> Self:
@@ -94,3 +105,7 @@ class Settings(BaseSettings):
                 for detail in error.errors(include_input=False)
             ]
             raise ConfigurationError("; ".join(lines)) from None
+
+
+def _url_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

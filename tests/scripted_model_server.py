@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -128,7 +129,12 @@ class ScriptedModelServer:
             Route("/v1/embeddings", self._embeddings, methods=["POST"]),
         ]
         config = uvicorn.Config(
-            Starlette(routes=routes), host="127.0.0.1", port=self.port, log_level="error", ws="none", lifespan="off"
+            Starlette(routes=routes, exception_handlers={ClientDisconnect: _gone}),
+            host="127.0.0.1",
+            port=self.port,
+            log_level="error",
+            ws="none",
+            lifespan="off",
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
@@ -242,6 +248,11 @@ class ScriptedModelServer:
             raise
         finally:
             call.ended_at = time.monotonic()
+
+
+async def _gone(request: HttpRequest, error: Exception) -> Response:
+    """End a request whose caller hung up while it was read; nobody sees the answer."""
+    return Response(status_code=499)
 
 
 def _usage(text: str) -> dict[str, int]:

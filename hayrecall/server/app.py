@@ -126,10 +126,11 @@ def run(settings: Settings) -> int:
     :raises ConfigurationError: If settings, manifest or a pipeline are wrong, or the address is in use.
     """
     with _bound(settings.host, settings.port) as listener:
+        settings = settings.listening_on(listener.getsockname()[1])
         app = create(settings, Manifest.load(settings))
         configure_logs()
         configure_tracing(service="hayrecall-server", content=settings.content_tracing)
-        address = f"http://{_url_host(settings.host)}:{listener.getsockname()[1]}"
+        address = f"http://{_url_host(settings.host)}:{settings.port}"
         server = UvicornServer(app, when_ready=lambda: print(f"ready {address}", flush=True))  # noqa: T201
         asyncio.run(server.serve_on(listener))
         flush_traces()

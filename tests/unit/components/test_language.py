@@ -40,6 +40,7 @@ def test_short_questions_have_their_language(locale, text):
         "VPN",
         "Bern",
         "x = f(y);",
+        "the_end_of(it);\nreturn of_the_day;",
         "SELECT * FROM users WHERE id=3",
         "https://a.example/the/of",
     ],
@@ -55,6 +56,19 @@ def test_the_end_of_a_message_decides_because_documents_stand_before_the_questio
     )
 
     assert detect_locale(message, "fr") == "de"
+
+
+@pytest.mark.parametrize(
+    ("locale", "text"),
+    [
+        ("de", "Ich arbeite in Basel; wann öffnet die Kantine?"),
+        ("fr", "Je travaille à Bâle ; quand ouvre la cantine ?"),
+        ("it", "Lavoro a Basilea; quando apre la mensa?"),
+        ("en", "I work in Basel; when does the canteen open?"),
+    ],
+)
+def test_a_sentence_with_a_semicolon_is_no_code(locale, text):
+    assert detect_locale(text, "fr" if locale != "fr" else "de") == locale
 
 
 def test_code_after_a_question_does_not_decide():
