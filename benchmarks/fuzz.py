@@ -1,7 +1,5 @@
 """Fuzz every route of the OpenAPI document; counts answers of 5xx and hangs. `--seconds` bounds the run."""
 
-import conftest  # noqa: F401, I001 - the environment of the tests, before any library looks at it
-
 import argparse
 import contextlib
 import json

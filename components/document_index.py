@@ -57,7 +57,7 @@ class DocumentIndex:
         url: str,
         *,
         api_key: Secret | None = None,
-        collection: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,200}$")] = "hayrecall_documents",
+        collection: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$")] = "hayrecall_documents",
         dimension: int = 384,
         timeout_seconds: int = 5,
     ) -> None:
@@ -66,7 +66,7 @@ class DocumentIndex:
 
         :param url: Qdrant's REST address.
         :param api_key: Key for it, if it needs one.
-        :param collection: Name of the collection, of letters, digits, `_` and `-`; made by the first use.
+        :param collection: Name of the collection, of letters, digits, `_`, `-` and `.`; made by the first use.
         :param dimension: Length of the dense vectors.
         :param timeout_seconds: Longest wait for one answer of Qdrant.
         """

@@ -47,7 +47,7 @@ class MemoryStore:
         url: str,
         *,
         api_key: Secret | None = None,
-        collection: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,200}$")] = "hayrecall_memories",
+        collection: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$")] = "hayrecall_memories",
         dimension: int = 384,
         timeout_seconds: float = 10,
     ) -> None:
@@ -56,7 +56,7 @@ class MemoryStore:
 
         :param url: Qdrant's REST address; a server needs version 1.17 or newer.
         :param api_key: Its key, if it needs one.
-        :param collection: Name of the collection, of letters, digits, `_` and `-`.
+        :param collection: Name of the collection, of letters, digits, `_`, `-` and `.`.
         :param dimension: Length of the vectors.
         :param timeout_seconds: Longest wait for an answer; rounded up to whole seconds.
         """
