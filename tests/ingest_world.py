@@ -118,7 +118,7 @@ class IngestWorld:
         found = await self.index.find(in_tenant(self.tenant))
         return [str(each.content) for each in sorted(found, key=lambda each: each.meta["position"])]
 
-    async def nothing_left(self, *, seconds: float = 10) -> None:
+    async def nothing_left(self, *, seconds: float = 30) -> None:
         """Wait until neither jobs nor files lie on the queue."""
 
         async def empty() -> bool:
