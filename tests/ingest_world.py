@@ -57,8 +57,13 @@ class IngestWorld:
 
     async def open(self) -> None:
         assert await self.connection.open(patience_seconds=10)
-        for stream, subject in ((INGEST_STREAM, "ingest.job.>"), (INGEST_DEAD_STREAM, "ingest.dead.>")):
-            await self.connection.purge(stream, subject)  # what other tests left on the shared server
+        left_by_others = (
+            (INGEST_STREAM, "ingest.job.>"),
+            (INGEST_DEAD_STREAM, "ingest.dead.>"),
+            (f"OBJ_{INGEST_FILES_BUCKET}", f"$O.{INGEST_FILES_BUCKET}.>"),  # of a worker killed before it tidied up
+        )
+        for stream, subject in left_by_others:
+            await self.connection.purge(stream, subject)
 
     async def close(self) -> None:
         for worker in self._workers:
@@ -118,7 +123,7 @@ class IngestWorld:
         found = await self.index.find(in_tenant(self.tenant))
         return [str(each.content) for each in sorted(found, key=lambda each: each.meta["position"])]
 
-    async def nothing_left(self, *, seconds: float = 30) -> None:
+    async def nothing_left(self, *, seconds: float = 10) -> None:
         """Wait until neither jobs nor files lie on the queue."""
 
         async def empty() -> bool:

@@ -155,9 +155,6 @@ async def test_what_is_no_job_is_given_up_at_once_and_an_outage_is_waited_for(wo
         assert (await world.result("waits.md", waiting)).status == "stored"
 
 
-@pytest.mark.xfail(
-    reason="passes alone; in the whole suite the queue was twice not empty in time: unexplained", strict=False
-)
 async def test_the_command_follows_its_jobs_and_reports_what_could_not_be_read(world):
     folder = world.folder / "pages"
     folder.mkdir()
