@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import openai
-from haystack.components.generators.chat import OpenAIChatGenerator
 from haystack.dataclasses import ChatMessage
 
 from components.metrics import STAGE_SECONDS
@@ -61,8 +60,7 @@ async def reply_text(
     """
     started = time.perf_counter()
     try:
-        sent, kwargs = _request(chat_generator, messages, generation_kwargs or {})
-        result = await chat_generator.run_async(sent, generation_kwargs=kwargs)
+        result = await chat_generator.run_async(list(messages), generation_kwargs=generation_kwargs or {})
     except openai.OpenAIError as error:
         raise model_error(error) from error
     except (AssertionError, AttributeError, TypeError, ValueError) as error:
@@ -103,26 +101,6 @@ async def structured_reply(
     kwargs = {**(generation_kwargs or {}), "response_format": response_format}
     text = await reply_text(chat_generator, messages, generation_kwargs=kwargs)
     return read_object(text, schema_name=schema_name, properties=schema["properties"])
-
-
-def _request(
-    chat_generator: AsyncChatGenerator, messages: Sequence[ChatMessage], generation_kwargs: dict[str, Any]
-) -> tuple[list[ChatMessage], dict[str, Any]]:
-    """
-    Hand an OpenAI client what it shall send as the body it sends.
-
-    Its client compares each message and each schema given as arguments with every type it knows, which costs more
-    CPU time than all our own work on the prompt; `extra_body` is laid over the body as it is.
-    """
-    if not isinstance(chat_generator, OpenAIChatGenerator) or not messages:
-        return list(messages), generation_kwargs
-    of_the_generator = chat_generator.generation_kwargs.get("extra_body") or {}
-    body = {**of_the_generator, **(generation_kwargs.get("extra_body") or {})}
-    body["messages"] = [message.to_openai_dict_format() for message in messages]
-    rest = {key: value for key, value in generation_kwargs.items() if key not in {"extra_body", "response_format"}}
-    if "response_format" in generation_kwargs:
-        body["response_format"] = generation_kwargs["response_format"]
-    return [messages[-1]], {**rest, "extra_body": body}
 
 
 def model_error(error: openai.OpenAIError) -> HayrecallError:

@@ -1,4 +1,4 @@
-"""LongChatGenerator asks a model for the same thing as Haystack's own generator, without looking at each message."""
+"""LeanChatGenerator asks a model for the same thing as Haystack's own generator, without looking at each message."""
 
 import time
 
@@ -7,7 +7,7 @@ from haystack.components.generators.chat import OpenAIChatGenerator
 from haystack.dataclasses import ChatMessage, ImageContent, ToolCall
 from haystack.utils import Secret
 
-from components.long_chat_generator import LongChatGenerator
+from components.lean_chat_generator import LeanChatGenerator
 
 pytestmark = pytest.mark.integration
 CALL = ToolCall(tool_name="search", arguments={"query": "menu"}, id="1")
@@ -25,7 +25,7 @@ CHAT = [
 async def generators(model_server):
     made = [
         kind(model="m", api_key=Secret.from_token("unused"), api_base_url=model_server.url, max_retries=0)
-        for kind in (OpenAIChatGenerator, LongChatGenerator)
+        for kind in (OpenAIChatGenerator, LeanChatGenerator)
     ]
     yield made
     for generator in made:
