@@ -1,6 +1,5 @@
 """Embed the passages of a document and store them, so that a broken-off run can go on where it stopped."""
 
-import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from components.async_only import async_only
 from components.document_access import all_of
 from components.document_index import DocumentIndex, Filter
 from components.embedding_call import embed
+from components.for_each import for_each
 from components.ingest_progress import IngestProgress
 from components.sparse_encoder import encode_passage
 
@@ -106,23 +106,17 @@ class PassageWriter:
             return {"stored": 0}
         passages = [replace(document, id=_passage_id(document)) for document in documents]
         done = 0
-        limit = asyncio.Semaphore(self.concurrency)
 
         async def write(batch: Sequence[Document]) -> None:
             nonlocal done
-            async with limit:
-                await self._write(batch)
+            await self._write(batch)
             done += len(batch)
             if progress is not None:
                 progress.tell(done, len(passages))
 
         first, rest = passages[:1], passages[1:]
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for start in range(0, len(rest), self.batch_size):
-                    tasks.create_task(write(rest[start : start + self.batch_size]))
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+        batches = (rest[start : start + self.batch_size] for start in range(0, len(rest), self.batch_size))
+        await for_each(write, batches, at_a_time=self.concurrency)
         await write(first)
         await self.document_index.delete(_older_versions(first[0]))
         return {"stored": len(passages)}

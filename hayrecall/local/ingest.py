@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.document_ingestor import DocumentIngestor, IngestOutcome
+from components.for_each import for_each
 from components.ingest_progress import IngestProgress
 from components.pipeline_file import load_pipeline
 from contracts.ingest_entry import ingest_entry
@@ -61,20 +62,14 @@ async def _ingest_all(
     settings: Settings, collection: str | None, files: Sequence[Path], groups: Sequence[str], tenant: str
 ) -> list[IngestOutcome]:
     ingestor = DocumentIngestor(load_pipeline(ingest_entry(settings, collection)))
-    limit = asyncio.Semaphore(settings.ingest_concurrency)
     with IngestDisplay({file: file.stat().st_size for file in files}) as display:
         await ingestor.open()
         try:
 
             async def ingest_one(file: Path) -> IngestOutcome:
-                async with limit:
-                    return await _ingest_file(ingestor, file, display, groups, tenant)
+                return await _ingest_file(ingestor, file, display, groups, tenant)
 
-            async with asyncio.TaskGroup() as tasks:
-                started = [tasks.create_task(ingest_one(file)) for file in files]
-            outcomes = [task.result() for task in started]
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+            outcomes = await for_each(ingest_one, files, at_a_time=settings.ingest_concurrency)
         finally:
             await ingestor.close()
         display.summarize(outcomes)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.document_ingestor import IngestOutcome
+from components.for_each import for_each
 from components.ingest_jobs import LARGEST_FILE_BYTES, IngestJobs
 from contracts.errors import QueueUnavailableError
 from contracts.ingest_queue import IngestJob, IngestResult, source_key
@@ -48,18 +49,11 @@ class IngestSubmission:
         :param collection: Collection that takes them; None for the manifest's own.
         :raises QueueUnavailableError: If NATS does not answer.
         """
-        limit = asyncio.Semaphore(_FILES_AT_A_TIME)
 
         async def hand_in_one(file: Path) -> None:
-            async with limit:
-                await self._hand_in(file, groups, collection)
+            await self._hand_in(file, groups, collection)
 
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for file in files:
-                    tasks.create_task(hand_in_one(file))
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+        await for_each(hand_in_one, files, at_a_time=_FILES_AT_A_TIME)
         self._all_in.set()
 
     async def follow(self, after: int) -> None:
