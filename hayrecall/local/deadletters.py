@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -12,14 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from components.dead_letters import DeadLetter, DeadLetterQueue
-from components.jetstream import JetStreamConnection
-from contracts.errors import ErasedError, PayloadError, QueueUnavailableError
+from contracts.errors import ErasedError, PayloadError
 from contracts.settings import Settings
 from hayrecall.local.instance import connected
+from hayrecall.local.queue_connection import queue_connection
 
 T = TypeVar("T")
 
-_PATIENCE_SECONDS = 5.0
 _PAGE = 500
 
 
@@ -142,23 +140,11 @@ class DeadLetterDesk:
 
     def _run(self, work: Callable[[DeadLetterQueue], Coroutine[Any, Any, T]]) -> T:
         async def run(settings: Settings) -> T:
-            async with _queue(settings) as queue:
-                return await work(queue)
+            async with queue_connection(settings) as connection:
+                return await work(DeadLetterQueue(connection))
 
         with connected(self._settings, ["nats"]) as settings:
             return asyncio.run(run(settings))
-
-
-@asynccontextmanager
-async def _queue(settings: Settings) -> AsyncIterator[DeadLetterQueue]:
-    connection = JetStreamConnection(str(settings.nats_url), replicas=settings.nats_replicas)
-    try:
-        if not await connection.open(patience_seconds=_PATIENCE_SECONDS):
-            msg = "NATS does not answer"
-            raise QueueUnavailableError(msg)
-        yield DeadLetterQueue(connection)
-    finally:
-        await connection.close()
 
 
 def _plain(letter: DeadLetter) -> dict[str, Any]:

@@ -1,13 +1,12 @@
 """Hand files in to the queue from the command line, and show how far the workers are."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from components.ingest_jobs import IngestJobs
-from components.jetstream import JetStreamConnection
-from contracts.errors import ConfigurationError, QueueUnavailableError
+from contracts.errors import ConfigurationError
 from contracts.ingest_entry import ingest_entry
 from contracts.ingest_queue import ingest_streams
 from contracts.settings import Settings
@@ -17,8 +16,7 @@ from hayrecall.local.document_files import document_files
 from hayrecall.local.ingest_display import IngestDisplay
 from hayrecall.local.ingest_submission import IngestSubmission
 from hayrecall.local.instance import connected
-
-_PATIENCE_SECONDS = 5.0
+from hayrecall.local.queue_connection import queue_connection
 
 
 def submit(
@@ -76,7 +74,9 @@ async def _submit_all(
     wait: bool,
 ) -> bool:
     """Tell whether anything could be read, or may be read by workers later."""
-    async with _jobs(settings) as jobs:
+    streams = ingest_streams(replicas=settings.nats_replicas)
+    async with queue_connection(settings, further_streams=streams) as connection:
+        jobs = IngestJobs(connection)
         with IngestDisplay({file: file.stat().st_size for file in files}) as display:
             submission = IngestSubmission(jobs, display, tenant=tenant)
             following = asyncio.create_task(submission.follow(await jobs.last_revision()))
@@ -93,18 +93,3 @@ async def _submit_all(
             else:
                 Console().tell(f"{len(submission.waiting)} jobs on the queue, {len(outcomes)} files done")
     return bool(submission.waiting) or any(outcome.status != "skipped" for outcome in outcomes)
-
-
-@asynccontextmanager
-async def _jobs(settings: Settings) -> AsyncIterator[IngestJobs]:
-    replicas = settings.nats_replicas
-    connection = JetStreamConnection(
-        str(settings.nats_url), replicas=replicas, further_streams=ingest_streams(replicas=replicas)
-    )
-    try:
-        if not await connection.open(patience_seconds=_PATIENCE_SECONDS):
-            msg = "NATS does not answer; check HAYRECALL_NATS_URL"
-            raise QueueUnavailableError(msg)
-        yield IngestJobs(connection)
-    finally:
-        await connection.close()
