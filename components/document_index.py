@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.dataclasses import SparseEmbedding
@@ -14,11 +14,11 @@ from haystack_integrations.components.retrievers.qdrant import QdrantEmbeddingRe
 from haystack_integrations.document_stores.qdrant import QdrantDocumentStore
 from haystack_integrations.document_stores.qdrant.converters import DENSE_VECTORS_NAME, SPARSE_VECTORS_NAME
 from haystack_integrations.document_stores.qdrant.document_store import QdrantStoreError
-from pydantic import Field
 from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from components.document_access import ACCESS_FIELD, TENANT_FIELD
+from components.qdrant_collection import CollectionName
 from contracts.errors import ConfigurationError, StoreUnavailableError
 from contracts.turn import Vector
 
@@ -57,7 +57,7 @@ class DocumentIndex:
         url: str,
         *,
         api_key: Secret | None = None,
-        collection: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$")] = "hayrecall_documents",
+        collection: CollectionName = "hayrecall_documents",
         dimension: int = 384,
         timeout_seconds: int = 5,
     ) -> None:

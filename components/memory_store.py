@@ -2,17 +2,26 @@
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Any, Self
 from uuid import UUID
 
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.utils import Secret, deserialize_secrets_inplace
-from pydantic import Field
 
 from components.memory_cursor import MemoryCursor
 from components.memory_record import MemoryRecord
 from components.memory_scope import Scope
-from components.qdrant_collection import Delete, Insert, Mark, Point, QdrantCollection, Replace, Which, Write
+from components.qdrant_collection import (
+    CollectionName,
+    Delete,
+    Insert,
+    Mark,
+    Point,
+    QdrantCollection,
+    Replace,
+    Which,
+    Write,
+)
 from contracts.errors import ConfigurationError, StaleMemoryError, StoreUnavailableError
 from contracts.settings import Settings
 from contracts.turn import Vector
@@ -47,7 +56,7 @@ class MemoryStore:
         url: str,
         *,
         api_key: Secret | None = None,
-        collection: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$")] = "hayrecall_memories",
+        collection: CollectionName = "hayrecall_memories",
         dimension: int = 384,
         timeout_seconds: float = 10,
     ) -> None:

@@ -10,10 +10,11 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 from haystack.utils import Secret
+from pydantic import Field
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
@@ -21,6 +22,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from contracts.errors import ConfigurationError, RejectedRequestError, StoreUnavailableError
 
 T = TypeVar("T")
+CollectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$")]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _EXISTS = (400, 409)  # what servers answer to the second of two processes that create the collection

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from contracts.errors import PayloadError
-from contracts.queue import ACK_WAIT, DEAD_LETTERS_LIVE, DUPLICATE_WINDOW, token
+from contracts.queue import ACK_WAIT, DEAD_LETTERS_LIVE, DUPLICATE_WINDOW, nanoseconds, object_store, token
 
 INGEST_STREAM = "HAYRECALL_INGEST"
 INGEST_DEAD_STREAM = "HAYRECALL_INGEST_DEAD"
@@ -112,28 +112,23 @@ def ingest_streams(*, replicas: int = 1) -> list[dict[str, Any]]:
         "name": INGEST_STREAM,
         "subjects": ["ingest.job.*.*"],
         "retention": "workqueue",
-        "duplicate_window": _nanoseconds(DUPLICATE_WINDOW),
+        "duplicate_window": nanoseconds(DUPLICATE_WINDOW),
     }
     dead = {
         "name": INGEST_DEAD_STREAM,
         "subjects": ["ingest.dead.*.*"],
         "max_msgs_per_subject": 1,
-        "max_age": _nanoseconds(DEAD_LETTERS_LIVE),
-        "duplicate_window": _nanoseconds(DUPLICATE_WINDOW),
+        "max_age": nanoseconds(DEAD_LETTERS_LIVE),
+        "duplicate_window": nanoseconds(DUPLICATE_WINDOW),
     }
     results = {
         "name": f"KV_{INGEST_RESULTS_BUCKET}",
         "subjects": [f"$KV.{INGEST_RESULTS_BUCKET}.>"],
         "max_msgs_per_subject": 1,
-        "max_age": _nanoseconds(RESULTS_LIVE),
+        "max_age": nanoseconds(RESULTS_LIVE),
         "allow_rollup_hdrs": True,
     }
-    files = {
-        "name": f"OBJ_{INGEST_FILES_BUCKET}",
-        "subjects": [f"$O.{INGEST_FILES_BUCKET}.C.>", f"$O.{INGEST_FILES_BUCKET}.M.>"],
-        "max_age": _nanoseconds(FILES_LIVE),
-        "allow_rollup_hdrs": True,
-    }
+    files = object_store(INGEST_FILES_BUCKET, FILES_LIVE)
     return [config | common for config in (jobs, dead, results, files)]
 
 
@@ -148,12 +143,8 @@ def ingest_consumer(*, ack_wait: timedelta = ACK_WAIT) -> dict[str, Any]:
         "durable_name": INGEST_CONSUMER,
         "deliver_policy": "all",
         "ack_policy": "explicit",
-        "ack_wait": _nanoseconds(ack_wait),
+        "ack_wait": nanoseconds(ack_wait),
         "max_ack_pending": JOBS_IN_FLIGHT,
         "max_deliver": -1,  # anything else drops a job silently
         "max_waiting": 4096,
     }
-
-
-def _nanoseconds(duration: timedelta) -> int:
-    return duration // timedelta(microseconds=1) * 1000

@@ -143,15 +143,15 @@ def stream_configs(*, replicas: int = 1, turns_max_bytes: int = TURNS_MAX_BYTES)
         "retention": "workqueue",
         "discard": "new",
         "max_bytes": turns_max_bytes,
-        "duplicate_window": _nanoseconds(DUPLICATE_WINDOW),
+        "duplicate_window": nanoseconds(DUPLICATE_WINDOW),
     }
     dead = {
         "name": DEAD_STREAM,
         "subjects": ["dead.*.*"],
         "retention": "limits",
         "discard": "new",
-        "max_age": _nanoseconds(DEAD_LETTERS_LIVE),
-        "duplicate_window": _nanoseconds(DUPLICATE_WINDOW),
+        "max_age": nanoseconds(DEAD_LETTERS_LIVE),
+        "duplicate_window": nanoseconds(DUPLICATE_WINDOW),
     }
     buckets = [
         _bucket(PLANS_BUCKET, PLANS_LIVE),
@@ -159,13 +159,7 @@ def stream_configs(*, replicas: int = 1, turns_max_bytes: int = TURNS_MAX_BYTES)
         _bucket(USERS_BUCKET, None),
         _bucket(QUESTIONS_BUCKET, None),
     ]
-    bodies = {
-        "name": f"OBJ_{BODIES_BUCKET}",
-        "subjects": [f"$O.{BODIES_BUCKET}.C.>", f"$O.{BODIES_BUCKET}.M.>"],
-        "discard": "new",
-        # A backstop for bodies whose process died before their message was sent: nothing is delivered this late.
-        "max_age": _nanoseconds(DONE_MARKERS_LIVE),
-    }
+    bodies = object_store(BODIES_BUCKET, DONE_MARKERS_LIVE)
     return [config | common for config in (turns, dead, *buckets, bodies)]
 
 
@@ -183,7 +177,7 @@ def consumer_config(partition_number: int, *, ack_wait: timedelta = ACK_WAIT) ->
         "filter_subject": f"turns.{partition_number}.*.*",
         "deliver_policy": "all",
         "ack_policy": "explicit",
-        "ack_wait": _nanoseconds(ack_wait),
+        "ack_wait": nanoseconds(ack_wait),
         "max_ack_pending": 1,  # the server itself keeps the order of a user's turns, whatever the number of writers
         "max_deliver": -1,  # anything else drops a turn silently
         "max_waiting": 512,
@@ -198,10 +192,27 @@ def _bucket(name: str, lives: timedelta | None) -> dict[str, Any]:
         "subjects": [f"$KV.{name}.>"],
         "discard": "new",
         "max_msgs_per_subject": 1,
-        "max_age": _nanoseconds(lives),
-        "duplicate_window": _nanoseconds(window),
+        "max_age": nanoseconds(lives),
+        "duplicate_window": nanoseconds(window),
     }
 
 
-def _nanoseconds(duration: timedelta | None) -> int:
+def object_store(name: str, lives: timedelta) -> dict[str, Any]:
+    """
+    Describe an object store, but for what all streams have in common.
+
+    :param name: Its name.
+    :param lives: A backstop for bodies whose process died before their message was sent: nothing is delivered later.
+    """
+    return {
+        "name": f"OBJ_{name}",
+        "subjects": [f"$O.{name}.C.>", f"$O.{name}.M.>"],
+        "discard": "new",
+        "max_age": nanoseconds(lives),
+        "allow_rollup_hdrs": True,
+    }
+
+
+def nanoseconds(duration: timedelta | None) -> int:
+    """Give a duration as NATS takes it; 0, without end, for None."""
     return duration // timedelta(microseconds=1) * 1000 if duration else 0

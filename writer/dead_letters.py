@@ -58,7 +58,7 @@ class DeadLetters:
         run_id = origin_run(delivery.headers)
         told = {
             DEAD_REASON_HEADER: reason,
-            DEAD_ERROR_HEADER: _sentence(error),
+            DEAD_ERROR_HEADER: sentence_of(error),
             DEAD_ATTEMPTS_HEADER: str(attempts),
             DEAD_AT_HEADER: datetime.now(UTC).isoformat(timespec="seconds"),
             DEAD_RUN_HEADER: run_id,
@@ -102,7 +102,7 @@ def origin_run(headers: Mapping[str, str]) -> str:
     return headers.get("Nats-Msg-Id", "unknown").partition("~")[0]
 
 
-def _sentence(error: Exception) -> str:
+def sentence_of(error: Exception) -> str:
     """Say what happened without user text: ours hold none, of others only the kind is safe to tell."""
     text = str(error) if isinstance(error, HayrecallError) else f"unexpected {type(error).__name__}"
     return " ".join(text.split())[:_ERROR_CHARACTERS]

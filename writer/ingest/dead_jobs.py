@@ -7,7 +7,6 @@ from haystack import logging
 from components.body_store import BodyStore
 from components.bucket import Bucket
 from components.jetstream import JetStreamConnection
-from contracts.errors import HayrecallError
 from contracts.ingest_queue import (
     INGEST_DEAD_STREAM,
     INGEST_FILES_BUCKET,
@@ -23,12 +22,11 @@ from contracts.queue import (
     DEAD_REASON_HEADER,
 )
 from writer.alerts import Alerts
+from writer.dead_letters import sentence_of
 from writer.delivery import Reason
 from writer.streams import Delivery
 
 logger = logging.getLogger(__name__)
-
-_ERROR_CHARACTERS = 300
 
 
 class DeadJobs:
@@ -60,8 +58,7 @@ class DeadJobs:
         :param attempts: How many attempts failed.
         :raises QueueUnavailableError: If NATS did not confirm.
         """
-        sentence = str(error) if isinstance(error, HayrecallError) else f"unexpected {type(error).__name__}"
-        sentence = " ".join(sentence.split())[:_ERROR_CHARACTERS]
+        sentence = sentence_of(error)
         headers = {
             DEAD_REASON_HEADER: reason,
             DEAD_ERROR_HEADER: sentence,
