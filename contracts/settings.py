@@ -75,9 +75,15 @@ class Settings(BaseSettings):
     def _some_default_to_others(self) -> Self:
         object.__setattr__(self, "task_model", self.task_model or self.answer_model)
         object.__setattr__(self, "memory_model", self.memory_model or self.answer_model)
-        object.__setattr__(self, "public_url", self.public_url or f"http://{_url_host(self.host)}:{self.port}")
+        object.__setattr__(self, "public_url", self.public_url or self.address)
         object.__setattr__(self, "api_keys_file", self.api_keys_file or self.data_dir / "api_keys.json")
         return self
+
+    @property
+    def address(self) -> str:
+        """Where the server listens, as a URL."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
 
     def listening_on(self, port: int) -> Self:
         """
@@ -87,7 +93,7 @@ class Settings(BaseSettings):
         """
         bound = self.model_copy(update={"port": port})
         if "public_url" not in self.model_fields_set:
-            object.__setattr__(bound, "public_url", f"http://{_url_host(self.host)}:{port}")
+            object.__setattr__(bound, "public_url", bound.address)
         return bound
 
     @classmethod
@@ -105,7 +111,3 @@ class Settings(BaseSettings):
                 for detail in error.errors(include_input=False)
             ]
             raise ConfigurationError("; ".join(lines)) from None
-
-
-def _url_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -130,8 +130,7 @@ def run(settings: Settings) -> int:
         app = create(settings, Manifest.load(settings))
         configure_logs()
         configure_tracing(service="hayrecall-server", content=settings.content_tracing)
-        address = f"http://{_url_host(settings.host)}:{settings.port}"
-        server = UvicornServer(app, when_ready=lambda: print(f"ready {address}", flush=True))  # noqa: T201
+        server = UvicornServer(app, when_ready=lambda: print(f"ready {settings.address}", flush=True))  # noqa: T201
         asyncio.run(server.serve_on(listener))
         flush_traces()
     return 0
@@ -181,7 +180,3 @@ def _bound(host: str, port: int) -> socket.socket:
         msg = f"cannot listen on {host}:{port} ({error.strerror}); set HAYRECALL_HOST or HAYRECALL_PORT"
         raise ConfigurationError(msg) from error
     return listener
-
-
-def _url_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
