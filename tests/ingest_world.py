@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import sys
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,14 +25,6 @@ from contracts.settings import Settings
 from tests.scripted_model_server import ScriptedModelServer
 from tests.writer_world import KEYS, QUICK, WriterChild, eventually
 from writer.ingest.process import IngestWorkerProcess, run
-
-
-def _work(settings: Settings, environment: dict[str, str], log: Path) -> None:
-    output = os.open(log, os.O_WRONLY | os.O_APPEND)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.environ |= environment
-    sys.exit(run(settings))
 
 
 class IngestWorld:
@@ -77,7 +67,7 @@ class IngestWorld:
     def spawn(self, **changes: Any) -> WriterChild:
         """Start a worker process."""
         log = self.folder / f"worker-{len(self._workers)}.log"
-        worker = WriterChild(self.settings(**changes), KEYS, log, main=_work)
+        worker = WriterChild(self.settings(**changes), KEYS, log, main=run)
         self._workers.append(worker)
         return worker
 

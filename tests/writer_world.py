@@ -44,12 +44,12 @@ _forkserver = multiprocessing.get_context("forkserver")  # imports the writer on
 _forkserver.set_forkserver_preload(["tests.writer_preload"])
 
 
-def _write(settings: Settings, environment: dict[str, str], log: Path) -> None:
+def _work(main: Callable[[Settings], int], settings: Settings, environment: dict[str, str], log: Path) -> None:
     output = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ |= environment
-    sys.exit(run(settings))
+    sys.exit(main(settings))
 
 
 class WriterChild:
@@ -60,11 +60,11 @@ class WriterChild:
         settings: Settings,
         environment: dict[str, str],
         log: Path,
-        main: Callable[[Settings, dict[str, str], Path], None] = _write,
+        main: Callable[[Settings], int] = run,
     ) -> None:
         self.log = log
         log.write_text("")
-        self.process = _forkserver.Process(target=main, args=(settings, environment, log), daemon=True)
+        self.process = _forkserver.Process(target=_work, args=(main, settings, environment, log), daemon=True)
         self.process.start()
 
     @property
