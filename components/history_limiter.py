@@ -60,8 +60,8 @@ class HistoryLimiter:
         :param answer_reserve_tokens: Tokens kept free for the answer; at most as many as a model input has.
         :param prompt_dirs: The pipeline's own prompts that carry the chat. The longest locale of the longest one is
             kept free, because each model input carries one of them.
-        :param max_messages: Most messages to keep, at least 1; None for no such limit. OpenAI's API refuses a request
-            with more than 2,048, and preparing thousands for a model takes a second or more.
+        :param max_messages: Most messages to keep, at least 1; None for no such limit. Preparing thousands for a model
+            takes a second or more.
         :raises ConfigurationError: If a prompt is missing or broken, or the answer's part is larger than the whole.
         :raises ValueError: If `max_messages` is below 1.
         """
