@@ -35,5 +35,6 @@ class LeanChatGenerator(OpenAIChatGenerator):
         if isinstance(schema := arguments.get("response_format"), dict):
             del arguments["response_format"]
             body["response_format"] = schema
-            arguments["openai_endpoint"] = "create"  # the other one reads the reply into a class, and there is none
+            # The other endpoint reads the reply into a class, and there is none.
+            arguments = {"stream": False, **arguments, "openai_endpoint": "create"}
         return {**arguments, "messages": [], "extra_body": body}
