@@ -128,8 +128,11 @@ async def test_a_document_that_ends_its_worker_is_given_up_with_a_reason_and_may
     assert result.reason.startswith("killed: ")
     await world.nothing_left()
 
+    running[-1].kill()  # with two attempts and leases of a second, a busy machine alone could end a job
     world.model_server.default("embed", "ok")
-    assert (await world.result("deadly.md", await world.submit("deadly.md", b"Deadly text."))).status == "stored"
+    await world.workers(1)
+    result = await world.result("deadly.md", await world.submit("deadly.md", b"Deadly text."))
+    assert (result.status, result.reason) == ("stored", "")
     assert await world.jobs.dead() == 0
 
 
