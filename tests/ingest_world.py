@@ -5,6 +5,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,17 @@ from contracts.ingest_queue import (
     INGEST_STREAM,
     IngestJob,
     IngestResult,
+    ingest_consumer,
     ingest_streams,
     source_key,
 )
 from contracts.settings import Settings
 from tests.scripted_model_server import ScriptedModelServer
 from tests.writer_world import KEYS, QUICK, WriterChild, eventually
+from writer.ingest.ingestors import Ingestors
+from writer.ingest.job_handler import JobHandler
 from writer.ingest.process import IngestWorkerProcess, run
+from writer.streams import Delivery, Pulls
 
 
 class IngestWorld:
@@ -50,7 +55,7 @@ class IngestWorld:
         left_by_others = (
             (INGEST_STREAM, "ingest.job.>"),
             (INGEST_DEAD_STREAM, "ingest.dead.>"),
-            (f"OBJ_{INGEST_FILES_BUCKET}", f"$O.{INGEST_FILES_BUCKET}.>"),  # of a worker killed before it tidied up
+            (f"OBJ_{INGEST_FILES_BUCKET}", f"$O.{INGEST_FILES_BUCKET}.>"),  # the contents of such jobs
         )
         for stream, subject in left_by_others:
             await self.connection.purge(stream, subject)
@@ -93,6 +98,21 @@ class IngestWorld:
         finally:
             process.stop()
             await running
+
+    @asynccontextmanager
+    async def handler(self) -> AsyncIterator[tuple[JobHandler, Delivery]]:
+        """A worker's handler without its process, and the next job for it."""
+        ingestors = Ingestors(self.settings())
+        ack_wait = timedelta(seconds=self.settings().writer_ack_wait_seconds)
+        pulls = Pulls(self.connection, INGEST_STREAM, [ingest_consumer(ack_wait=ack_wait)])
+        await pulls.open()
+        try:
+            delivery = await pulls.next(0)
+            assert delivery is not None
+            yield JobHandler(self.connection, ingestors), delivery
+        finally:
+            await pulls.close()
+            await ingestors.close()
 
     async def submit(self, source: str, data: bytes, **changes: Any) -> int:
         digest = uuid.uuid5(uuid.NAMESPACE_OID, data.hex()).hex

@@ -55,6 +55,16 @@ class JobHandler:
         :raises PayloadError: If it is no job, its content is missing, or this worker knows no such collection.
         :raises TransientError: If a part that is needed does not answer.
         """
+        end = await self._end_of(delivery, lease)
+        if isinstance(end, str) and (name := delivery.headers.get(BODY_HEADER)):
+            # Before the acknowledgement: whoever is killed between the two is followed by one who knows the end.
+            await self._files.delete(name)
+        return end
+
+    async def clean_up(self, delivery: Delivery) -> None:
+        """Nothing is left: the content is deleted before the job is acknowledged."""
+
+    async def _end_of(self, delivery: Delivery, lease: Lease) -> str | Retry:
         first = await self._connection.read_subject(INGEST_STREAM, delivery.subject, limit=1)
         if not first or first[0].sequence != delivery.sequence:
             return Retry(_AFTER_EARLIER_SECONDS)
@@ -83,17 +93,9 @@ class JobHandler:
         result = IngestResult(
             sequence=delivery.sequence, status=outcome.status, passages=outcome.passages, reason=outcome.reason
         )
-        await self._results.put(delivery.owner, result.model_dump_json().encode())
+        # First, so that whoever hears of the result finds no dead letter of an earlier one.
         await self._connection.purge(INGEST_DEAD_STREAM, dead_job_subject(delivery.owner))
+        await self._results.put(delivery.owner, result.model_dump_json().encode())
         if outcome.status == "stored":
             metrics.PASSAGES.inc(outcome.passages)
         return outcome.status
-
-    async def clean_up(self, delivery: Delivery) -> None:
-        """
-        Delete the content of a job that ended.
-
-        :raises QueueUnavailableError: If NATS did not confirm.
-        """
-        if name := delivery.headers.get(BODY_HEADER):
-            await self._files.delete(name)

@@ -18,6 +18,7 @@ from contracts.settings import Settings
 from hayrecall.local.ingest_queue import submit
 from tests.scripted_model_server import Failure
 from tests.writer_world import eventually
+from writer.lease import held
 
 pytestmark = [pytest.mark.integration, pytest.mark.acceptance]
 
@@ -134,6 +135,24 @@ async def test_a_document_that_ends_its_worker_is_given_up_with_a_reason_and_may
     result = await world.result("deadly.md", await world.submit("deadly.md", b"Deadly text."))
     assert (result.status, result.reason) == ("stored", "")
     assert await world.jobs.dead() == 0
+
+
+async def test_a_job_that_ended_leaves_no_content_though_its_worker_dies_before_it_can_say_so(world):
+    sequence = await world.submit("a.md", parts(3))
+    async with world.handler() as (handler, delivery):
+        async with held(delivery.heartbeat, world.settings().writer_ack_wait_seconds) as lease:
+            assert await handler.handle(delivery, lease) == "stored"
+        result = await world.result("a.md", sequence)
+        assert result.passages == 3
+        assert await world.jobs.depth() == 1
+        assert (await world.connection.stream_info(f"OBJ_{INGEST_FILES_BUCKET}"))["state"]["messages"] == 0
+        calls = len(world.model_server.calls("embed"))
+
+        async with held(delivery.heartbeat, world.settings().writer_ack_wait_seconds) as lease:
+            assert await handler.handle(delivery, lease) == "stored"
+        await delivery.acknowledge()
+    assert len(world.model_server.calls("embed")) == calls
+    assert await world.result("a.md", sequence) == result
 
 
 async def test_what_is_no_job_is_given_up_at_once_and_an_outage_is_waited_for(world):
