@@ -18,7 +18,7 @@ from qdrant_client import AsyncQdrantClient, models
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from components.document_access import ACCESS_FIELD, TENANT_FIELD
-from components.qdrant_collection import CollectionName
+from components.qdrant_collection import CollectionName, client_settings
 from contracts.errors import ConfigurationError, StoreUnavailableError
 from contracts.turn import Vector
 
@@ -29,8 +29,6 @@ _INDEXES = {
     "meta.position": models.PayloadSchemaType.INTEGER,
 }
 _EXISTS = (400, 409)  # what servers answer to the second of two processes that create the collection
-# The check asks synchronously, before a server that is down could be reported.
-_CLIENT: dict[str, Any] = {"check_compatibility": False}
 # The client passes on what it trips over when whatever listens at the address is no Qdrant, or a broken proxy.
 _OUTAGES = (ApiException, QdrantStoreError, TimeoutError, json.JSONDecodeError, UnicodeDecodeError, AssertionError)
 
@@ -195,7 +193,7 @@ class DocumentIndex:
             return_embedding=False,
             timeout=self.timeout_seconds,
             progress_bar=False,
-            client_kwargs=_CLIENT,
+            client_kwargs=client_settings(),
         )
         try:
             await self._create_if_missing()
@@ -219,7 +217,7 @@ class DocumentIndex:
         other.
         """
         key = self.api_key.resolve_value() if self.api_key else None
-        client = AsyncQdrantClient(url=self.url, api_key=key, timeout=self.timeout_seconds, **_CLIENT)
+        client = AsyncQdrantClient(url=self.url, api_key=key, timeout=self.timeout_seconds, **client_settings())
         try:
             if not await client.collection_exists(self.collection):
                 await self._create(client)

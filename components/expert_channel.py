@@ -11,6 +11,7 @@ from haystack.utils import Secret
 from components.expert_messages import ChannelKind, ExpertNotice, encode
 from components.locale_prompt import LocalePrompt
 from components.signed_links import SignedLinks, link_secret
+from components.tls import shared_tls_context
 from contracts.errors import ConfigurationError, QueueUnavailableError
 from contracts.expert_questions import ExpertQuestion
 
@@ -132,7 +133,7 @@ class ExpertChannel:
         )
         body, headers = encode(self.kind, notice, _value(self.webhook_secret) or "")
         try:
-            async with httpx.AsyncClient(timeout=self.timeout_seconds) as client:
+            async with httpx.AsyncClient(verify=shared_tls_context(), timeout=self.timeout_seconds) as client:
                 answer = await client.post(_value(self.webhook_url) or "", content=body, headers=headers)
             answer.raise_for_status()
         except httpx.HTTPStatusError as error:

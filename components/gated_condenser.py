@@ -16,6 +16,7 @@ from components.metrics import BLANK_CONDENSATIONS
 from contracts.errors import EmptyCondensationError
 from contracts.turn import TurnContext
 
+_GATE_DELAY_SECONDS = 0.005  # the condenser takes longer: preparing the gate's request must not hold up its own
 _META_CHARACTERS = 2000
 
 
@@ -101,6 +102,7 @@ class GatedCondenser:
         message = last_user_text(messages)
         condensing = asyncio.create_task(self.condenser.condense(messages, turn))
         try:
+            await asyncio.sleep(_GATE_DELAY_SECONDS)
             if self.gate and (await self.gate.run_async(messages, turn))["verdict"] == "meta":
                 locale = detect_locale(message, turn.locale)
                 return {"meta": abridge(message, _META_CHARACTERS), "meta_locale": locale}

@@ -5,6 +5,8 @@ from typing import Any
 from haystack import component
 from haystack.components.generators.chat import OpenAIChatGenerator
 
+from components.tls import shared_tls_context
+
 
 @component
 class LeanChatGenerator(OpenAIChatGenerator):
@@ -14,7 +16,7 @@ class LeanChatGenerator(OpenAIChatGenerator):
     OpenAI's client compares every message, and every schema, with every type that there is, on the event loop: the
     gate's examples alone cost more than all our own work on its prompt, and a chat of 8,000 small messages stops all
     others for more than a second. What comes as `extra_body` is sent as it is, and what Haystack has put into OpenAI's
-    form needs no more than that.
+    form needs no more than that. The TLS context is shared with all other clients, unless `verify` is set.
 
     ### Usage example
 
@@ -27,6 +29,15 @@ class LeanChatGenerator(OpenAIChatGenerator):
     assert generator.to_dict()["type"] == "components.lean_chat_generator.LeanChatGenerator"
     ```
     """
+
+    async def warm_up_async(self) -> None:
+        """Open the client on the serving event loop."""
+        settings = self.http_client_kwargs
+        self.http_client_kwargs = {"verify": shared_tls_context(), **(settings or {})}
+        try:
+            await OpenAIChatGenerator.warm_up_async(self)
+        finally:
+            self.http_client_kwargs = settings
 
     def _prepare_api_call(self, **call: Any) -> dict[str, Any]:
         # By the class's name: `@component` makes a class anew, which `super()` does not know.

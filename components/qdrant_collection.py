@@ -13,12 +13,14 @@ from datetime import datetime
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
+import httpx
 from haystack.utils import Secret
 from pydantic import Field
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
+from components.tls import shared_tls_context
 from contracts.errors import ConfigurationError, RejectedRequestError, StoreUnavailableError
 
 T = TypeVar("T")
@@ -276,8 +278,18 @@ class QdrantCollection:
             "url": self.url,
             "api_key": self.api_key.resolve_value() if self.api_key else None,
             "timeout": math.ceil(self.timeout_seconds),
-            "check_compatibility": False,  # it asks synchronously, before a down server could be reported
+            **client_settings(),
         }
+
+
+def client_settings() -> dict[str, Any]:
+    """Give what every client of Qdrant is told here, beside the address."""
+    return {
+        "check_compatibility": False,  # it asks synchronously, before a down server could be reported
+        "verify": shared_tls_context(),
+        # By itself the client connects anew for each request on loopback. 3 s: before servers hang up, often after 5 s.
+        "limits": httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=3),
+    }
 
 
 def _filter(which: Which) -> models.Filter:

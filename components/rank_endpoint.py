@@ -7,6 +7,7 @@ from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.utils import Secret
 
 from components.async_only import async_only
+from components.tls import shared_tls_context
 from contracts.errors import ModelUnavailableError, UnreadableModelOutputError
 
 _OK = 200
@@ -122,5 +123,5 @@ class RankEndpoint:
         if self._client is None:
             key = self.api_key.resolve_value() if self.api_key else None
             headers = {"Authorization": f"Bearer {key}"} if key else {}
-            self._client = httpx.AsyncClient(headers=headers, timeout=self.timeout_seconds)
+            self._client = httpx.AsyncClient(headers=headers, verify=shared_tls_context(), timeout=self.timeout_seconds)
         return self._client

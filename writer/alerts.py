@@ -7,6 +7,8 @@ import httpx
 from haystack import logging
 from prometheus_client import Counter
 
+from components.tls import shared_tls_context
+
 logger = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS = 5.0
@@ -29,7 +31,7 @@ class Alerts:
         :param url: Where to post; None = nowhere.
         """
         self._url = url
-        self._client = httpx.AsyncClient(timeout=_TIMEOUT_SECONDS)
+        self._client = httpx.AsyncClient(verify=shared_tls_context(), timeout=_TIMEOUT_SECONDS)
         self._sending: set[asyncio.Task[None]] = set()
 
     def tell(self, event: Mapping[str, object]) -> None:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import SecretStr
 
+from components.tls import shared_tls_context
 from contracts.errors import TransientError
 from hayrecall.server.caller import services_of
 from hayrecall.server.metrics import metrics_page
@@ -31,7 +32,7 @@ class Readiness:
         :param services: Where the parts are.
         """
         self._services = services
-        self._http = httpx.AsyncClient(timeout=_PATIENCE_SECONDS)
+        self._http = httpx.AsyncClient(verify=shared_tls_context(), timeout=_PATIENCE_SECONDS)
         self._lock = asyncio.Lock()
         self._parts: dict[str, str] = {}
         self._asked_at = -_FRESH_SECONDS

@@ -1,6 +1,6 @@
 """LeanChatGenerator asks a model for the same thing as Haystack's own generator, without looking at each message."""
 
-import time
+import ssl
 
 import pytest
 from haystack.components.generators.chat import OpenAIChatGenerator
@@ -8,6 +8,7 @@ from haystack.dataclasses import ChatMessage, ImageContent, ToolCall
 from haystack.utils import Secret
 
 from components.lean_chat_generator import LeanChatGenerator
+from components.tls import shared_tls_context
 
 pytestmark = pytest.mark.integration
 CALL = ToolCall(tool_name="search", arguments={"query": "menu"}, id="1")
@@ -57,13 +58,12 @@ async def test_the_request_is_that_of_haystacks_own_generator(model_server, gene
     assert [answer["replies"][0].text for answer in answers] == ['{"dish": "soup"}'] * 2
 
 
-async def test_a_chat_of_thousands_of_messages_is_handed_on_in_a_fraction_of_the_time(generators):
-    chat = [ChatMessage.from_user("Hello"), ChatMessage.from_assistant("Hello")] * 1000
-    seconds = []
-    for generator in generators:
-        await generator.run_async(chat[:2])
-        started = time.process_time()
-        await generator.run_async(chat)
-        seconds.append(time.process_time() - started)
+async def test_opening_shares_one_context_that_checks_certificates_and_changes_no_setting(generators):
+    generator = generators[1]
+    generator.http_client_kwargs = {"headers": {"X-Mine": "1"}}
+    await generator.warm_up_async()
 
-    assert seconds[1] < seconds[0] / 2
+    assert generator.http_client_kwargs == {"headers": {"X-Mine": "1"}}
+    assert shared_tls_context() is shared_tls_context()
+    assert shared_tls_context().verify_mode == ssl.CERT_REQUIRED
+    assert shared_tls_context().check_hostname

@@ -281,9 +281,7 @@ async def test_two_processes_may_create_the_collection_at_the_same_time(qdrant_u
 
 
 async def test_a_store_without_qdrant_says_so_and_recovers_by_itself(qdrant_url, me):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     store = MemoryStore(f"http://127.0.0.1:{port}", collection="test_memories", timeout_seconds=5)
     with pytest.raises(StoreUnavailableError, match="does not answer"):
         await store.list(me)
@@ -297,8 +295,8 @@ async def test_a_store_without_qdrant_says_so_and_recovers_by_itself(qdrant_url,
 
 
 @contextlib.asynccontextmanager
-async def forwarded(port: int, url: str) -> AsyncIterator[None]:
-    """Let the server at an address answer at another port too."""
+async def forwarded(port: int, url: str) -> AsyncIterator[list[asyncio.Future]]:
+    """Let the server at an address answer at another port too; gives the connections, ended or not."""
 
     async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         while chunk := await source.read(65536):
@@ -312,8 +310,26 @@ async def forwarded(port: int, url: str) -> AsyncIterator[None]:
 
     connections: list[asyncio.Future] = []
     async with await asyncio.start_server(serve, "127.0.0.1", port):
-        yield
+        yield connections
         await asyncio.gather(*connections)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+async def test_calls_one_after_the_other_share_a_connection(qdrant_url, me):
+    port = free_port()
+    async with forwarded(port, qdrant_url) as connections:
+        store = MemoryStore(f"http://127.0.0.1:{port}")
+        await store.open()
+        opened = len(connections)
+        for _ in range(5):
+            await store.list(me)
+        assert len(connections) <= opened + 1
+        await store.close()
 
 
 async def test_a_key_is_sent_over_plain_http_without_a_warning_on_loopback_only():
