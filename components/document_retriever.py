@@ -11,7 +11,7 @@ from haystack.components.embedders import OpenAITextEmbedder
 from components.async_only import async_only
 from components.document_access import in_tenant, readable_by
 from components.document_index import DocumentIndex
-from components.embedding_call import embed
+from components.embedding_call import embed, open_embedder
 from components.fail_open import fail_open
 from components.fusion import fuse
 from components.language import detect_locale
@@ -102,7 +102,7 @@ class DocumentRetriever:
         The index opens with the first search, so that a server starts without Qdrant.
         """
         if self.embedder is not None:
-            await self.embedder.warm_up_async()
+            await open_embedder(self.embedder)
         if self.hybrid and not self._warm:
             self._warm = True
             await asyncio.to_thread(detect_locale, "Which language is this?", "en")

@@ -9,6 +9,7 @@ from haystack.components.embedders import OpenAIDocumentEmbedder, OpenAITextEmbe
 
 from components.metrics import STAGE_SECONDS
 from components.model_call import STAGE_HEADER
+from components.tls import sharing_tls
 from contracts.errors import (
     ConfigurationError,
     EmbedderUnavailableError,
@@ -21,6 +22,16 @@ OpenAIEmbedder = OpenAITextEmbedder | OpenAIDocumentEmbedder
 
 _STAGE = "embed"
 _REJECTED = {400, 413, 422}
+
+
+async def open_embedder(embedder: OpenAIEmbedder) -> None:
+    """
+    Open the embedder's client on the serving event loop; does nothing when it is open.
+
+    :param embedder: Haystack embedder for an OpenAI endpoint.
+    """
+    with sharing_tls(embedder):
+        await embedder.warm_up_async()
 
 
 async def embed(
@@ -43,7 +54,7 @@ async def embed(
     """
     if not texts:
         return []
-    await embedder.warm_up_async()
+    await open_embedder(embedder)
     client = embedder.async_client
     if client is None:
         msg = "the embedder was closed while it was asked; this happens while the process stops"

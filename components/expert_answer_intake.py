@@ -9,7 +9,7 @@ from haystack.components.embedders import OpenAITextEmbedder
 from pydantic import Field
 
 from components.async_only import async_only
-from components.embedding_call import embed
+from components.embedding_call import embed, open_embedder
 from components.expert_answer_judge import ExpertAnswerJudge
 from components.expert_channel import ExpertChannel
 from components.memory_record import MemoryRecord
@@ -109,7 +109,7 @@ class ExpertAnswerIntake:
         """Open what it holds."""
         await self.desk.open()
         await self.memory_store.open()
-        await self.embedder.warm_up_async()
+        await open_embedder(self.embedder)
         await open_model(self.judge.chat_generator)
 
     async def close_async(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from haystack import component
 from haystack.components.generators.chat import OpenAIChatGenerator
 
-from components.tls import shared_tls_context
+from components.tls import sharing_tls
 
 
 @component
@@ -32,12 +32,8 @@ class LeanChatGenerator(OpenAIChatGenerator):
 
     async def warm_up_async(self) -> None:
         """Open the client on the serving event loop."""
-        settings = self.http_client_kwargs
-        self.http_client_kwargs = {"verify": shared_tls_context(), **(settings or {})}
-        try:
+        with sharing_tls(self):
             await OpenAIChatGenerator.warm_up_async(self)
-        finally:
-            self.http_client_kwargs = settings
 
     def _prepare_api_call(self, **call: Any) -> dict[str, Any]:
         # By the class's name: `@component` makes a class anew, which `super()` does not know.

@@ -9,7 +9,7 @@ from haystack import Document, component
 from haystack.components.embedders import OpenAITextEmbedder
 
 from components.async_only import async_only
-from components.embedding_call import embed
+from components.embedding_call import embed, open_embedder
 from components.language import detect_locale, load_languages
 from components.locale_prompt import LocalePrompt
 from components.memory_scope import Scope
@@ -87,7 +87,7 @@ class MemoryReconciler:
     async def warm_up_async(self) -> None:
         """Load the language models, open the clients of embedder and model; the store opens itself."""
         await load_languages()
-        await self.embedder.warm_up_async()
+        await open_embedder(self.embedder)
         await open_model(self.chat_generator)
 
     async def close_async(self) -> None:

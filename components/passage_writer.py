@@ -11,7 +11,7 @@ from haystack.components.embedders import OpenAITextEmbedder
 from components.async_only import async_only
 from components.document_access import all_of
 from components.document_index import DocumentIndex, Filter
-from components.embedding_call import embed
+from components.embedding_call import embed, open_embedder
 from components.for_each import for_each
 from components.ingest_progress import IngestProgress
 from components.sparse_encoder import encode_passage
@@ -73,7 +73,7 @@ class PassageWriter:
 
     async def warm_up_async(self) -> None:
         """Open the embedder's client; the index opens with its first use."""
-        await self.embedder.warm_up_async()
+        await open_embedder(self.embedder)
 
     async def close_async(self) -> None:
         """Close the clients."""

@@ -6,7 +6,7 @@ from haystack import component
 from haystack.components.embedders import OpenAITextEmbedder
 
 from components.async_only import async_only
-from components.embedding_call import embed
+from components.embedding_call import embed, open_embedder
 from components.fail_open import fail_open
 from contracts.turn import Vector
 
@@ -54,7 +54,7 @@ class QuestionEmbedder:
 
     async def warm_up_async(self) -> None:
         """Open the embedder's client."""
-        await self.embedder.warm_up_async()
+        await open_embedder(self.embedder)
 
     async def close_async(self) -> None:
         """Close the embedder's client."""
