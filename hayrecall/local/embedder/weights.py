@@ -71,6 +71,12 @@ class QuantizedMatrix:
     values: NDArray[np.uint8]
     scales: NDArray[np.float32]
 
+    def in_full(self) -> NDArray[np.float32]:
+        """Give the weights as numbers, shape [rows, columns]."""
+        pairs = np.stack([self.values & 15, self.values >> 4], axis=-1).astype(np.float32) - 8
+        blocks = pairs.reshape(*self.scales.shape, _BLOCK) * self.scales[..., None]
+        return blocks.reshape(len(blocks), -1)
+
 
 class E5Weights:
     """The file, open; matrices are read when asked for."""
