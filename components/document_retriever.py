@@ -63,6 +63,7 @@ class DocumentRetriever:
         top_k: int = 8,
         candidates: int = 50,
         words_weight: float = 0.03,
+        words_half_at: float = 10.0,
         hybrid: bool = True,
         timeout_seconds: float = 5.0,
     ) -> None:
@@ -75,14 +76,15 @@ class DocumentRetriever:
         :param top_k: Most passages to return, at least 1.
         :param candidates: Passages that each search finds before they are joined, at least `top_k`.
         :param words_weight: What one point of BM25 counts against the whole spread of the cosines, at least 0.
+        :param words_half_at: BM25 score that counts half, smaller ones less and larger ones nearly in full, at least 0.
         :param hybrid: Search by words too; off, a question without embedding finds nothing.
         :param timeout_seconds: Longest wait for Qdrant, and for the embedding of such a query, above 0.
         :raises ValueError: If a number is out of range.
         """
-        if not 1 <= top_k <= candidates or words_weight < 0 or timeout_seconds <= 0:
+        if not 1 <= top_k <= candidates or words_weight < 0 or words_half_at < 0 or timeout_seconds <= 0:
             msg = (
-                "need 1 <= top_k <= candidates, words_weight >= 0 and timeout_seconds > 0, "
-                f"got {top_k=}, {candidates=}, {words_weight=} and {timeout_seconds=}"
+                "need 1 <= top_k <= candidates, words_weight >= 0, words_half_at >= 0 and timeout_seconds > 0, "
+                f"got {top_k=}, {candidates=}, {words_weight=}, {words_half_at=} and {timeout_seconds=}"
             )
             raise ValueError(msg)
         self.document_index = document_index
@@ -91,6 +93,7 @@ class DocumentRetriever:
         self.top_k = top_k
         self.candidates = candidates
         self.words_weight = words_weight
+        self.words_half_at = words_half_at
         self.hybrid = hybrid
         self.timeout_seconds = timeout_seconds
         self._warm = False
@@ -184,7 +187,13 @@ class DocumentRetriever:
             self._by_meaning(vector, readable), self._by_words(question, turn, readable)
         )
         kept = self.top_k if self.ranker is None else self.candidates
-        return fuse(by_meaning, by_words, top_k=kept, words_weight=self.words_weight)
+        return fuse(
+            by_meaning,
+            by_words,
+            top_k=kept,
+            words_weight=self.words_weight,
+            words_half_at=self.words_half_at,
+        )
 
     async def _ranked(self, question: str, found: list[Document]) -> list[Document]:
         if self.ranker is None:

@@ -27,6 +27,18 @@ def test_words_in_common_by_chance_do_not_overrule_meaning():
     assert names(fuse(by_meaning, by_words, top_k=3, words_weight=0.03)) == ["right", "near", "far"]
 
 
+def test_one_word_in_common_may_count_for_less_than_its_score_and_many_in_full():
+    by_meaning = ranked(right=0.86, other=0.85, far=0.80)
+
+    def first(score: float) -> str:
+        fused = fuse(by_meaning, ranked(other=score), top_k=1, words_weight=0.03, words_half_at=10)
+        return names(fused)[0]
+
+    assert first(8.0) == "right"  # alone it would be 0.24 against a lead of 0.17; here it is 0.11
+    assert first(16.0) == "other"
+    assert names(fuse(by_meaning, ranked(other=8.0), top_k=1, words_weight=0.03)) == ["other"]
+
+
 def test_what_only_words_found_gets_in_and_never_a_cosine_of_its_own():
     fused = fuse(ranked(a=0.9, b=0.8), ranked(only_words=60.0), top_k=3, words_weight=0.03)
 
