@@ -61,18 +61,20 @@ async def embed(
         raise EmbedderUnavailableError(msg)
     started = time.perf_counter()
     try:
-        response = await client.embeddings.create(
+        # The client builds its typed answer number by number, which takes longer than all the rest of the call.
+        response = await client.embeddings.with_raw_response.create(
             model=embedder.model,
             input=[_encodable(f"{embedder.prefix}{text}{embedder.suffix}") for text in texts],
             encoding_format="float",
             dimensions=openai.omit if embedder.dimensions is None else embedder.dimensions,
             extra_headers={STAGE_HEADER: _STAGE},
         )
-        vectors = [tuple(row.embedding) for row in sorted(response.data, key=lambda row: row.index)]
+        rows = sorted(response.http_response.json()["data"], key=lambda row: row["index"])
+        vectors = [tuple(map(float, row["embedding"])) for row in rows]
     except openai.OpenAIError as error:
         raise _embedder_error(error) from error
-    except (AttributeError, TypeError, ValueError) as error:
-        # A 200 whose body is no list of embeddings (a proxy's HTML page, no data) comes out of the client like this.
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
+        # A 200 whose body is no list of embeddings: a proxy's HTML page, no data.
         msg = "the embedding endpoint answered with something that is no list of embeddings"
         raise UnreadableModelOutputError(msg) from error
     finally:
