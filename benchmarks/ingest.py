@@ -282,11 +282,12 @@ def main() -> None:
     show(f"{options.pages} pages", told)
     for name, row in rows.items():
         print(f"{name}, a second run: {row['second run']}")
-    figures: Row = {"pages": options.pages, "ways": rows}
+    figures: Row = {"pages": options.pages, "ways": rows, "wheel": None}
     if wheel_seconds:
-        rate = share * len(wheel_seconds) / sum(wheel_seconds)
+        wheel_pages = share * len(wheel_seconds)
+        rate = wheel_pages / sum(wheel_seconds)
         figures["wheel"] = {
-            "pages": share * len(wheel_seconds),
+            "pages": wheel_pages,
             "seconds": [round(seconds, 1) for seconds in wheel_seconds],
             "pages/s": round(rate, 2),
             "times faster": round(options.pages / rows["direct"]["seconds"] / rate, 2),

@@ -81,7 +81,11 @@ async def test_a_refused_connection_and_a_slow_answer_are_outages(embedder, mode
         await embed(embedder(timeout=0.1), ["text"])
 
 
-@pytest.mark.parametrize("vectors", [[[1.0]], [[1.0], [0.0]], [[1.0], []]], ids=["too few", "zero", "empty"])
+@pytest.mark.parametrize(
+    "vectors",
+    [[[1.0]], [[1.0], [0.0]], [[1.0], []], [[1.0], ["a"]], [[1.0], None], [[1.0], [10**400]]],
+    ids=["too few", "zero", "empty", "text", "null", "beyond a float"],
+)
 async def test_an_answer_without_a_vector_for_each_text_is_unreadable(embedder, model_server, vectors):
     model_server.script("embed", vectors)
 

@@ -27,7 +27,7 @@ def test_words_in_common_by_chance_do_not_overrule_meaning():
     assert names(fuse(by_meaning, by_words, top_k=3, words_weight=0.03)) == ["right", "near", "far"]
 
 
-def test_one_word_in_common_may_count_for_less_than_its_score_and_many_in_full():
+def test_one_word_in_common_may_count_for_less_than_its_score_and_several_still_decide():
     by_meaning = ranked(right=0.86, other=0.85, far=0.80)
 
     def first(score: float) -> str:
